@@ -204,7 +204,7 @@ fn validate(tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Sto
             let violations = if canonical.len() > ARGUMENT_BYTES {
                 vec![Violation {
                     path: String::new(),
-                    message: format!("too large: {} bytes, but the limit is {ARGUMENT_BYTES}", canonical.len()),
+                    message: format!("arguments too large: {} bytes; the limit is {ARGUMENT_BYTES}", canonical.len()),
                 }]
             } else {
                 violations(tool, &call.arguments)

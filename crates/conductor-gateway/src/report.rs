@@ -121,15 +121,15 @@ pub struct DeviceNow {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
-    /// Events from devices.
+    /// Number of events from devices.
     pub events_processed: u64,
-    /// Actions that ran.
+    /// Number of actions that ran.
     pub actions_executed: u64,
-    /// Events lost in a full queue, or dropped to end a feedback loop.
+    /// Number of events lost in a full queue, or dropped to end a feedback loop.
     pub events_dropped: u64,
-    /// Actions that failed.
+    /// Number of actions that failed.
     pub actions_failed: u64,
-    /// Changed files that could not be loaded.
+    /// Number of changed files that could not be loaded.
     pub reloads_failed: u64,
     /// Events over JACK that were decided in the audio callback, so that their messages left in the
     /// same period.
@@ -168,7 +168,7 @@ pub struct ConfigNow {
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
     pub error: Option<String>,
-    /// Number of rows that an error in the file disabled.
+    /// Number of mappings and bindings that an error in the file disabled.
     pub disabled_mappings: usize,
     /// Number of errors in the file. Each error disables an item.
     pub faults: usize,

@@ -54,7 +54,7 @@ impl Execution {
         self.asks.store(true, Ordering::Release);
     }
 
-    /// Whether a call would have needed an approval since the last query.
+    /// Whether a call since the last query would have needed an approval.
     pub fn take_would_ask(&self) -> bool {
         self.asks.swap(false, Ordering::AcqRel)
     }

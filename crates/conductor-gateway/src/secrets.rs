@@ -410,7 +410,7 @@ impl Secrets {
     }
 }
 
-/// The reaction when there is no key yet.
+/// What to do when there is no key yet.
 #[derive(Clone, Copy)]
 enum MissingKey {
     Fail,

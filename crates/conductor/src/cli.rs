@@ -354,7 +354,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The strings of a list.
+/// The strings in a list member of a reply.
 fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list(value, key).iter().filter_map(Value::as_str).collect()
 }

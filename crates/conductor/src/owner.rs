@@ -101,9 +101,9 @@ pub(crate) struct Owner {
     /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
     statistics: Statistics,
-    /// Failed actions that the engine counts as performed.
+    /// Number of failed actions that the engine counts as performed.
     actions_undone: u64,
-    /// Actions whose effects have been carried out.
+    /// Number of actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
     /// A configuration that waits for the end of the performance lock.
@@ -263,7 +263,7 @@ impl Owner {
         fed
     }
 
-    /// The date of a time stamp.
+    /// Converts a time of the daemon's clock to wall time.
     fn date(&self, at: Micros) -> Timestamp {
         let ago_ms = self.parts.clock.now().since(at) / 1000;
         Timestamp::from_millis(self.parts.clock.wall_ms().saturating_sub(ago_ms))

@@ -18,7 +18,7 @@ use crate::tools::catalog::Tool;
 #[derive(Default)]
 pub struct Traffic {
     rates: Mutex<Rates>,
-    /// The buckets of HTTP tokens with a rate of their own, by the name of the token.
+    /// The rate-limit bucket of each HTTP token that has its own rate, by token name.
     tokens: Mutex<HashMap<String, Bucket>>,
     running: Arc<AtomicUsize>,
 }

@@ -44,13 +44,13 @@ impl Originals {
     /// Why a dry run ends before this call; `None` if the tool works on copies or only reads the
     /// studio.
     pub fn ends(&self, tool: &Tool, arguments: &Value) -> Option<&'static str> {
-        const RUNNING: &str = "it acts on a running program";
+        const RUNNING: &str = "the tool acts on a running program";
         if WRITES_FILES.contains(&tool.safe_name()) {
-            return Some("it writes a file");
+            return Some("the tool writes a file");
         }
         let text = |key: &str| arguments.get(key).and_then(Value::as_str);
         match (tool.toolset.as_ref(), tool.tier) {
-            ("web" | "shell" | "database" | "plugins", _) => Some("it acts outside the studio"),
+            ("web" | "shell" | "database" | "plugins", _) => Some("the tool acts outside the studio"),
             ("patch", _) => {
                 let runs = text("patch_id").is_some_and(|it| self.patches.runs(it));
                 (runs || text("host").is_some_and(|it| it != "document")).then_some(RUNNING)
@@ -61,7 +61,7 @@ impl Originals {
             }
             (_, Tier::ReadOnly | Tier::ConfigChange) => None,
             _ if tool.safe_name() == "conductor_switch_mode" => None,
-            (_, Tier::Stateful | Tier::HardwareIo) => Some("it acts on a device, a file or the running engine"),
+            (_, Tier::Stateful | Tier::HardwareIo) => Some("the tool acts on a device, a file or the running engine"),
         }
     }
 }

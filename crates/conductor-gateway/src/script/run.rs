@@ -101,7 +101,7 @@ pub struct CallLine {
 pub struct DryEnd {
     /// Name of the tool that a dry run cannot call
     pub tool: String,
-    /// Why not
+    /// Reason
     pub reason: String,
 }
 
@@ -412,7 +412,7 @@ impl Run {
         if self.execution.is_dry_run() {
             return Ok(());
         }
-        let Some(mut file) = self.file.take() else { return Err(lost("it is not open".to_owned())) };
+        let Some(mut file) = self.file.take() else { return Err(lost("the file is not open".to_owned())) };
         let work = move || {
             let written = file.write(&line, durable);
             (file, written)
@@ -580,7 +580,7 @@ impl Run {
 
     async fn end_journal(&mut self) {
         if let Some(mut file) = self.file.take() {
-            // If the file cannot be removed, its seal is still known, and the journal expires.
+            // If the file cannot be removed, the journal expires later.
             let _ = tokio::task::spawn_blocking(move || file.remove()).await;
         }
     }
@@ -598,7 +598,7 @@ impl Run {
     }
 }
 
-/// A call that the process asks for.
+/// A call that the process requests.
 struct Request {
     tool: String,
     arguments: Value,

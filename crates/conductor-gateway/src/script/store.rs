@@ -59,7 +59,7 @@ pub struct Wanted {
     pub code: Digest,
     pub policy: Digest,
     pub now: Timestamp,
-    /// How long a journal lives after its last line.
+    /// Time from the last line of a journal until the journal expires.
     pub life_ms: u64,
     /// Maximum number of stopped scripts of one caller.
     pub most: usize,
@@ -172,8 +172,8 @@ impl Store {
             Some(Slot::Damaged { .. } | Slot::Running { .. }) => (None, None, None),
         };
         if let (Some(seal), Some(_)) = (seal, until) {
-            // The script was stopped and its journal lives, so the file must be the one that the
-            // daemon wrote last.
+            // The script was stopped and its journal has not expired, so the file must be the one
+            // that the daemon wrote last.
             let Some(Ok(Some((mut journal, sealer, valid)))) = found else { return Err(Refused::Damaged) };
             if sealer.last() != seal || journal.begin().principal != wanted.principal {
                 return Err(Refused::Damaged);
@@ -241,7 +241,7 @@ fn name_of(principal: &Principal, code: Digest) -> String {
     digest.trim_start_matches("sha256:").to_owned()
 }
 
-/// The caller and the life of a journal.
+/// The caller of a journal, and when the journal expires.
 #[derive(Debug, Clone)]
 struct Life {
     principal: Principal,

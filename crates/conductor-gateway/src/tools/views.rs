@@ -1,7 +1,7 @@
 //! The views: which tools a client lists. A view saves the context of a model. It is fixed when the
 //! client connects, and every tool stays callable.
 //!
-//! Not here: toolsets, which really remove tools (`names`).
+//! Not here: toolsets, which make tools unavailable (`names`).
 
 use super::catalog::Tool;
 use conductor_core::config::ToolView;

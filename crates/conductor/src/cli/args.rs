@@ -228,7 +228,7 @@ pub struct McpSetup {
     /// Remove Conductor from the client, and leave everything else as it was
     #[arg(long, requires = "client", conflicts_with = "status")]
     pub remove: bool,
-    /// Show which clients know Conductor, with the program and the view
+    /// Show which clients have an entry for Conductor, with its program and view
     #[arg(long)]
     pub status: bool,
     /// The tools that the client lists: core (the default), live, patch, stage, seed or all

@@ -149,7 +149,7 @@ pub enum Format {
 /// Which program records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which checks itself that a person accepts. The function returns the
+    /// The running daemon, which itself checks that a person accepts. The function returns the
     /// person and the `seq` at which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
     /// This command, if no daemon runs. The principal is the person at the terminal. The function
@@ -173,7 +173,7 @@ pub struct Context<'a> {
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
-    /// `--json`.
+    /// Whether `--json` was given.
     pub json: bool,
 }
 
@@ -336,7 +336,7 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out, "{line}")
 }
 
-/// Checks the log, for the console: the same object as `audit verify --json`.
+/// Verifies the log for the console. Returns the same object as `audit verify --json`.
 pub(crate) fn verdict(
     home: &Path,
     head: Option<Head>,
@@ -414,7 +414,7 @@ fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Optio
         Fault::new(
             Verdict::Forked,
             0,
-            "state/audit.pub of the key in secrets/audit.key",
+            "the public key of secrets/audit.key in state/audit.pub",
             "the public key of another secret key",
         )
     };

@@ -89,7 +89,7 @@ fn remove(client: &Client, with_skills: bool, places: &Places, out: &mut Out) ->
             out.line(format_args!("removed {}, which contained only Conductor", file.display()))?
         }
         setup::Done::Unchanged { file } => out.line(format_args!("{} has no entry for Conductor", file.display()))?,
-        setup::Done::NoFile => out.line(format_args!("{} has no file that Conductor writes", client.title))?,
+        setup::Done::NoFile => out.line(format_args!("Conductor does not write a file for {}", client.title))?,
     }
     if with_skills { copy_skills(client, places, skill_folders::remove, out) } else { Ok(Verdict::Good) }
 }

@@ -1,4 +1,4 @@
-//! The console: the page that a person looks at, and the routes that the page uses.
+//! The console: a web page for a person, and the routes that the page uses.
 //!
 //! A session starts with a one-time link that a person's terminal printed. Every route needs the
 //! key of a session in a header and `Sec-Fetch-Site: same-origin`. There is no cookie, because
@@ -59,7 +59,7 @@ use tokio_util::sync::CancellationToken;
 pub const KEY_HEADER: &str = "x-conductor-key";
 /// Maximum number of open event streams.
 const STREAMS: usize = 16;
-/// Events that are read from the ring at a time.
+/// Number of events that are read from the ring at a time.
 const BATCH: usize = 64;
 const STILL_HERE: Duration = Duration::from_secs(15);
 /// Maximum size of a request body, in bytes.
@@ -362,7 +362,7 @@ async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {
     let bytes = read_body(body, MOST_BODY).await.map_err(Refusal::Response)?;
     let bytes = if bytes.trim_ascii().is_empty() { b"{}".as_slice() } else { &bytes };
     serde_json::from_slice(bytes)
-        .map_err(|error| ToolError::new(Code::BadInput, format!("the body cannot be used: {error}")).into())
+        .map_err(|error| ToolError::new(Code::BadInput, format!("the body is not valid: {error}")).into())
 }
 
 /// The routes of the console, and the files of its page.

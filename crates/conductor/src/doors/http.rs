@@ -341,7 +341,7 @@ enum Version {
     Http2,
 }
 
-/// Maximum number of requests at once on one connection of HTTP/2.
+/// Maximum number of concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 64;
 
 async fn answer<S>(stream: S, version: Version, router: Router)

@@ -174,7 +174,7 @@ impl Plugins {
         let watching = watcher.and_then(|mut it| it.watch(&self.folder, RecursiveMode::NonRecursive).map(|()| it));
         if let Err(fault) = &watching {
             self.log.warn(format_args!(
-                "plugins: {fault}; a changed file is noticed only when the configuration is read again"
+                "plugins: {fault}; a changed file is detected only when the configuration is read again"
             ));
         }
         loop {

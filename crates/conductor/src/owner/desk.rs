@@ -48,21 +48,21 @@ pub struct Desk {
     /// Notes and buttons that are down.
     pub(crate) pressed: Pressed,
     last_decided: Micros,
-    /// The first trace record of this period.
+    /// Number of the first trace record of this period.
     first_record: u64,
 }
 
 /// Counts of events by where they were decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Decided in the callback that received them.
+    /// Events that were decided in the callback that received them.
     pub decided: u64,
-    /// Went to a ring, because the owner held the desk.
+    /// Events that went to a ring, because the owner held the desk.
     pub busy: u64,
-    /// Went to a ring for one of the other reasons.
+    /// Events that went to a ring for another reason; see the module documentation.
     pub deferred: u64,
-    /// Decided by the owner after an event with a later time stamp. The difference is less than one
-    /// period, because the callback found all rings empty.
+    /// Events that the owner decided after an event with a later time stamp. The difference is less
+    /// than one period, because the callback found all rings empty.
     pub inverted: u64,
 }
 
@@ -86,12 +86,12 @@ impl Desk {
         }
     }
 
-    /// Counts an event that the owner is about to pass to the engine.
+    /// Counts the event as inverted if an event with a later time stamp was already decided.
     pub fn note_order(&mut self, event: &Event) {
         self.counts.inverted += u64::from(event.at < self.last_decided);
     }
 
-    /// Prepares the desk for callbacks.
+    /// Reserves memory, so that callbacks do not allocate.
     pub fn make_room(&mut self) {
         self.engine.make_room();
         self.left.reserve(LEFT);

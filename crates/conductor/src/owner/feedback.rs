@@ -74,7 +74,7 @@ impl Owner {
     /// motor of a fader that we moved.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
-            self.desk.engine.passed_over(event, "caused by the motor of a fader that was just moved");
+            self.desk.engine.passed_over(event, "the event was caused by the motor of a fader that was just moved");
             return false;
         }
         if self.surface.pad.device() == Some(event.device) {

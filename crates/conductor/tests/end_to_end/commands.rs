@@ -315,7 +315,7 @@ fn exit_codes_tell_failure_from_misunderstanding() {
     assert_eq!(code(&["statuz"]), Some(2));
     assert_eq!(code(&["simulate"]), Some(2));
     assert_eq!(code(&["status"]), Some(1), "no daemon");
-    assert_eq!(code(&["config", "check"]), Some(0), "no file is no fault");
+    assert_eq!(code(&["config", "check"]), Some(0), "a missing file is not a fault");
     assert_eq!(code(&["simulate", "on:999"]), Some(1));
     assert_eq!(code(&["explain", "on:36", "--mode", "Nope"]), Some(1));
     std::fs::write(studio.config_file(), "schema = 2\n").unwrap();

@@ -150,7 +150,7 @@ fn a_missing_an_empty_and_a_nearly_empty_file_come_back_too() {
     }
 }
 
-/// Other edits between set-up and removal stay; only our entry goes.
+/// Other edits between set-up and removal stay; only our entry is removed.
 #[test]
 fn a_change_in_between_is_kept() {
     for client in with_files() {

@@ -17,7 +17,7 @@ use conductor_testkit::tokens;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// A file of the evaluation.
+/// Reads a file of the evaluation.
 fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-testkit/eval").join(name);
     toml::from_str(&std::fs::read_to_string(&path).expect("a file")).unwrap_or_else(|fault| panic!("{name}: {fault}"))

@@ -183,8 +183,8 @@ fn script_is_stale() -> ToolError {
         .hint("Nothing was planned. Read the configuration and run a new script.")
 }
 
-/// Stores the plan of a script under an id that was chosen before. A plan with this id may exist
-/// already, because the daemon ended after it had stored the plan.
+/// Stores the plan of a script under an id that was chosen before. A plan with this id exists
+/// already if the daemon ended after it had stored the plan.
 pub async fn keep_joined(cx: &Context, joined: JoinedPlan, id: Uuid) -> Result<ConfigPlan, ToolError> {
     if let Some(record) = cx.studio.approvals.get(id) {
         return Ok(record.config_plan());
@@ -239,7 +239,7 @@ pub async fn make_plugin(
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
-/// Drafts a change of the HTTP tokens against the present file and stores the plan.
+/// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
 pub async fn make_token(
     cx: &Context,
     change: plan::TokenChange<'_>,
@@ -348,7 +348,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     made.ok_or_else(|| internal(&"the plan was not stored"))
 }
 
-/// Finds a plan by id or short form.
+/// Finds a plan by its id or short id.
 pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
     let found = studio.approvals.store().read(|pending| {
         let id = pending.find(text)?;

@@ -10,7 +10,7 @@ use conductor_core::policy::Channel;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// Keys of a new row
+    /// Keys and values of the new row in [[http.tokens]]
     add: Option<Map<String, Value>>,
     /// Name of the token to remove
     remove: Option<String>,

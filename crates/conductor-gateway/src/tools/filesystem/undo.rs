@@ -136,7 +136,7 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             run(&cx.studio, &files, &args.undo_id)
         })
     })
-    .text("Undo file change", "Restores the content before a write or a delete, if it has not been changed since.");
+    .text("Undo file change", "Restores the old content of a file, if the file has not changed since.");
     definition.hidden = true;
     // Only a person can call this tool, so it needs no approval.
     definition.requires_approval = Some(false);

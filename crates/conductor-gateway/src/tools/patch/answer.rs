@@ -266,7 +266,7 @@ pub struct Info {
     has_patcher_ref: bool,
     /// Format of the file.
     format: &'static str,
-    /// How the file is written.
+    /// Formatting style of the file.
     style: &'static str,
     /// Version of the program that wrote the file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -275,7 +275,7 @@ pub struct Info {
     patchline_count: usize,
     /// Number of subpatchers directly inside.
     subpatcher_count: usize,
-    /// Per feature: yes, or degraded or no with the reason.
+    /// For each feature: `yes`, or `degraded` or `no` with the reason.
     capabilities: BTreeMap<&'static str, String>,
 }
 

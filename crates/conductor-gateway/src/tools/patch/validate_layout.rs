@@ -78,15 +78,15 @@ struct Answer {
 
 #[derive(Serialize, JsonSchema)]
 struct Summary {
-    /// Cords that run upwards.
+    /// Number of cords that run upwards.
     upward: usize,
-    /// Objects that overlap.
+    /// Number of overlaps of objects.
     overlap: usize,
-    /// Cords that cross an object.
+    /// Number of cords that cross an object.
     cord_object: usize,
-    /// Cords that overlap.
+    /// Number of overlaps of cords.
     cord_cord: usize,
-    /// Objects that overlap in presentation mode.
+    /// Number of overlaps of objects in presentation mode.
     presentation_overlap: usize,
 }
 

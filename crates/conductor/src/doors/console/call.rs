@@ -41,7 +41,7 @@ impl Console {
         }
         let mut call = Call::new(session.person(), tool, arguments);
         call.conn = session.conn;
-        // Hidden tools are decisions. Decisions have their own route.
+        // Hidden tools are decisions, which have their own route.
         call.toolset = Arc::new(Toolset::Listed);
         // If the page is closed, the call is cancelled.
         let cancel = CancellationToken::new();

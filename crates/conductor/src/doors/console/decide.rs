@@ -96,7 +96,7 @@ impl Console {
         for decision in decisions {
             let decided = match serde_json::from_value(decision) {
                 Ok(decision) => self.one(&person, decision).await,
-                Err(error) => Err(ToolError::new(Code::BadInput, format!("the decision cannot be used: {error}"))),
+                Err(error) => Err(ToolError::new(Code::BadInput, format!("the decision is not valid: {error}"))),
             };
             results.push(match decided {
                 Ok(mut done) => {

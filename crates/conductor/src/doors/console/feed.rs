@@ -37,7 +37,7 @@ struct Ring {
     last: u64,
 }
 
-/// The events after a number.
+/// The events after a requested event number.
 pub struct Read {
     pub items: Vec<Arc<Item>>,
     /// Number of these events that are no longer in the ring.

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 const FRAME_US: u64 = 1_000_000 / FRAMES_PER_SECOND;
-/// Most events of the gateway that are handled before other work.
+/// Maximum number of gateway events that are handled before other work.
 const MOST_AT_ONCE: usize = 256;
 
 /// The state that the pages have received.
@@ -39,7 +39,7 @@ pub struct Seen {
     held: BTreeMap<String, Vec<String>>,
     statistics: Statistics,
     firings_since: Micros,
-    /// Calls that were reported in this frame.
+    /// Number of calls that were reported in this frame.
     calls: usize,
 }
 
@@ -180,7 +180,7 @@ impl Console {
     /// `None` if there will be no more events.
     fn take_event(&self, first: Result<Event, RecvError>, events: &mut Listener) -> Option<bool> {
         let mut asked = self.one_event(first)?;
-        // The limit lets a frame end while events keep coming.
+        // With this limit, a frame ends even while events keep arriving.
         for event in std::iter::from_fn(|| waiting(events)).take(MOST_AT_ONCE) {
             asked |= self.one_event(event)?;
         }
@@ -231,7 +231,7 @@ impl Console {
         Some(false)
     }
 
-    /// Finds the questions and plans that changed since the last look, and sends them if `send`.
+    /// Finds the questions and plans that changed since the last call, and sends them if `send`.
     fn notice_questions(&self, send: bool) {
         let changed: Vec<Record> = {
             let mut seen = self.seen.lock();

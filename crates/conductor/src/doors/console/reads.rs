@@ -137,7 +137,7 @@ impl Console {
     pub(super) async fn read(&self, session: &Session, name: &str, body: Body) -> Result<Response, Refusal> {
         let params: Value = read(body).await?;
         if !NAMES.contains(&name) {
-            return Err(ToolError::new(Code::NotFound, format!("there is nothing to read named {name:?}")).into());
+            return Err(ToolError::new(Code::NotFound, format!("the console has no data named {name:?}")).into());
         }
         let asked: Asked = serde_json::from_value(json!({ "name": name, "params": params }))
             .map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))?;
@@ -173,7 +173,7 @@ impl Console {
                     return Err(ToolError::new(Code::NotFound, format!("mode {mode:?} has no mapping {id:?}")));
                 };
                 row.shift_remove("index");
-                // A row is enabled unless it says `false`, so `true` is left out.
+                // A row is enabled unless it has `enabled = false`, so `true` is left out.
                 if row.get("enabled") == Some(&Value::Bool(true)) {
                     row.shift_remove("enabled");
                 }
@@ -218,7 +218,7 @@ impl Console {
                 json!({ "records": found.into_iter().rev().collect::<Vec<_>>() })
             }
             Asked::AuditVerify {} => self.verify().await?,
-            // `read` answers with text.
+            // `read` answers this request itself, with text.
             Asked::AuditExport { .. } => Value::Null,
             Asked::Health {} => {
                 let latency = self.seen.lock().frame.latencies.to_json();

@@ -69,7 +69,7 @@ impl Drop for Link {
     }
 }
 
-/// One console of a person.
+/// A person's session in the console.
 pub struct Session {
     /// Public name, for lists.
     pub name: String,
@@ -80,7 +80,7 @@ pub struct Session {
     opened_at: Timestamp,
     last: AtomicU64,
     last_at: AtomicU64,
-    /// Open event streams.
+    /// Number of open event streams.
     streams: AtomicUsize,
     /// Whether the page is visible.
     in_front: AtomicBool,
@@ -250,7 +250,7 @@ impl Sessions {
         Some(LoggedIn { key, session })
     }
 
-    /// The session with this key. Counts as activity of the session.
+    /// Returns the session with this key. The lookup counts as activity of the session.
     pub fn find(&self, key: &str) -> Option<Arc<Session>> {
         self.reap();
         let digest: Digest = Sha256::digest(key.as_bytes()).into();
@@ -315,7 +315,7 @@ impl Sessions {
         self.state.lock().sessions.iter().map(|it| it.to_json()).collect()
     }
 
-    /// Whether a person looks at a console now.
+    /// Whether a console page is visible now.
     pub fn is_in_front(&self) -> bool {
         self.state.lock().sessions.iter().any(|it| it.is_in_front())
     }

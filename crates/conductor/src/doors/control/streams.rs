@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Time between two states of a monitor.
+/// Time between two state items of a monitor stream.
 const STATE_PERIOD: Duration = Duration::from_millis(500);
 
 /// Sends one message per item until either side ends the stream.

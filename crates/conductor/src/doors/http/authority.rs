@@ -40,7 +40,7 @@ impl Authority {
             host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok())
                 == Some(self.bound.port())
         });
-        // The own address as a number cannot be reached by DNS rebinding.
+        // A numeric address cannot be reached by DNS rebinding.
         let ours = ours || host.parse() == Ok(self.bound);
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Some("this Host is not allowed");

@@ -40,7 +40,7 @@ const GATHER: usize = 8 * 1024;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests may still run after the end of input.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Interval of the check whether a peer that closed its output still reads.
+/// Interval at which to check whether a peer that closed its output still reads.
 const GONE_CHECK: Duration = Duration::from_millis(50);
 /// How long a connection with too many calls is not read.
 const FLOOD_PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ const FLOOD_PAUSE: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 pub const READ_CHUNK: usize = 8 * 1024;
 
-/// Ends a connection from outside.
+/// Tokens with which other tasks end a connection, or detect that it has failed.
 #[derive(Clone, Default)]
 pub struct Lifeline {
     /// Cancelling this token acts like the end of input: running requests are answered, and nothing

@@ -57,7 +57,7 @@ struct Reports {
     studio: Arc<Studio>,
 }
 
-/// The messages sent so far. Progress must increase, and the times limit the rate.
+/// State of the messages sent so far: progress must increase, and the send times limit the rate.
 #[derive(Default)]
 struct Sent {
     done: Option<f64>,

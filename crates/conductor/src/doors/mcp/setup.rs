@@ -30,7 +30,7 @@ pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// The file already has this state.
+    /// The file already has the wanted content.
     Unchanged {
         file: PathBuf,
     },

@@ -282,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        /// No change is lost: an announcement follows at or after the last one.
+        /// No change is lost: an announcement follows at or after the last change.
         #[test]
         fn the_last_change_is_always_announced(times in prop::collection::vec(0u64..2_000_000, 1..60)) {
             let mut times = times;

@@ -107,7 +107,7 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Client {
     pub name: &'static str,
-    /// The name in messages.
+    /// Name of the client in messages.
     pub title: &'static str,
     pub format: Format,
     /// The files with the servers of this client. The first one that exists is used, otherwise the

@@ -62,7 +62,7 @@ pub fn object(fields: &[Field]) -> Map<String, Value> {
     fields.iter().map(|it| (it.key.to_owned(), it.value.clone())).collect()
 }
 
-/// The replacement of a range by a text. An empty range is an insertion.
+/// A range, and the text that replaces it. An empty range is an insertion.
 pub type Splice = (Range<usize>, String);
 
 /// Applies splices that do not overlap. An insertion at the start of a replacement comes first.
