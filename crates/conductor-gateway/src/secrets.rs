@@ -374,8 +374,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Seals every secret with a new key: all or none. The holder keeps both keys until the vault
-    /// is written, so that a crash loses nothing.
+    /// Encrypts all secrets with a new key, or none of them. The key holder keeps the old and the
+    /// new key until the vault is written, so that a crash loses no secret.
     pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;
@@ -410,7 +410,7 @@ impl Secrets {
     }
 }
 
-/// The reaction when there is no key yet.
+/// What to do when there is no key yet.
 #[derive(Clone, Copy)]
 enum MissingKey {
     Fail,

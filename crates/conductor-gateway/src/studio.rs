@@ -70,7 +70,7 @@ pub struct Settings {
     pub circuit: Circuit,
     pub audit: Audit,
     pub mcp: Mcp,
-    /// Calls per minute of HTTP tokens with a rate of their own, by the name of the token.
+    /// Calls per minute of each HTTP token that has its own rate, by token name.
     pub token_rates: BTreeMap<String, u32>,
 }
 
@@ -154,8 +154,8 @@ impl Studio {
         })
     }
 
-    /// Sets the callback for the end of a connection. The callback releases the notes that calls of
-    /// the connection left on.
+    /// Sets the callback for the end of a connection. The callback releases the notes that calls on
+    /// this connection left on.
     pub fn on_connection_end(&self, callback: impl Fn(ConnId) + Send + Sync + 'static) {
         let _ = self.on_connection_end.set(Box::new(callback));
     }

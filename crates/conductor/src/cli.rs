@@ -1,8 +1,8 @@
 //! The command line. Each command is one file. It sends requests to the daemon over the human door
 //! (`control.sock`), or reads files itself if no daemon is needed.
 //!
-//! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` has more (`remote`). Results go to stdout, everything else to
-//! stderr.
+//! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` has more (`remote`). Results go
+//! to stdout, everything else to stderr.
 
 mod approvals;
 mod args;
@@ -128,8 +128,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
 
 fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
     let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
-    // Make the path absolute: a relative path would name another home after a change of the working
-    // directory.
+    // Make the path absolute: a relative path would name another home if the working directory
+    // changed.
     let root = std::path::absolute(root)?;
     Ok(Home::at(root))
 }
@@ -354,7 +354,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The strings of a list.
+/// The strings in a list member of a reply.
 fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list(value, key).iter().filter_map(Value::as_str).collect()
 }

@@ -63,7 +63,7 @@ use tokio::sync::watch;
 pub enum GatewayError {
     #[error("the plans cannot be read: {0}")]
     Plans(io::Error),
-    #[error("a tool cannot be offered: {0}")]
+    #[error("a tool cannot be added to the catalog: {0}")]
     Catalog(#[from] CatalogError),
     #[error("{0}")]
     Socket(#[from] BindError),
@@ -71,7 +71,6 @@ pub enum GatewayError {
     NoTls(#[from] NoTls),
 }
 
-/// The gateway of a running daemon.
 pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
@@ -97,7 +96,7 @@ pub struct Gateway {
     /// Held parts of the file that a person has to accept. `conductor up` shows them in the
     /// terminal.
     waiting: watch::Sender<Waiting>,
-    /// Counts the changes of the owner's state, for the console.
+    /// Counts the changes to the owner's state, for the console.
     owner_state: watch::Sender<u64>,
     runtime: tokio::runtime::Handle,
     log: Log,

@@ -35,14 +35,16 @@ section! {
 }
 
 section! {
-    /// Encryption of HTTP connections. With a certificate, every listener uses HTTPS, also on this machine.
+    /// Encryption of HTTP connections. With a certificate, every listener uses HTTPS, also on this
+    /// machine.
     #[derive(Eq)]
     pub struct HttpTls {
         /// File with the certificate and its chain, as PEM. A relative path starts at the home.
         certificate: Option<String> = None, filled().maybe(), "\"tls/studio.pem\"";
         /// File with the private key, as PEM. Other users must not be able to read it.
         key: Option<String> = None, filled().maybe(), "\"tls/studio.key\"";
-        /// Whether Conductor creates a certificate if `certificate` is missing. Clients must check its fingerprint.
+        /// Whether Conductor creates a certificate if `certificate` is missing. Clients must check
+        /// its fingerprint.
         self_signed: bool = false, boolean();
     }
     check complete_pair
@@ -56,7 +58,8 @@ impl HttpTls {
 }
 
 row! {
-    /// A webhook of another program: a signed `POST /hooks/<name>` makes one call, whose principal is `webhook:<name>`.
+    /// A webhook of another program: a signed `POST /hooks/<name>` makes one call, whose principal
+    /// is `webhook:<name>`.
     #[derive(Eq)]
     pub struct HttpHook {
         /// Name of the hook, the last part of its path.
@@ -83,7 +86,8 @@ named_enum! {
 }
 
 row! {
-    /// A token in addition to `state/http.token`. The file contains only its digest. `conductor http token create` writes this section.
+    /// A token in addition to `state/http.token`. The file contains only its digest. `conductor
+    /// http token create` writes this section.
     #[derive(Eq)]
     pub struct HttpToken {
         /// Name of the token; the principal is `http:<name>`.
@@ -96,7 +100,8 @@ row! {
         scopes: Vec<Scope>, set(named(), 1..=Scope::ALL.len()), "[\"call\", \"observe\"]";
         /// The tools that exist for the token: names of toolsets and of tools, as in `[mcp] tools`.
         tools: Vec<String> = vec!["all".to_owned()], set(text(1..=128).ruled(toolset), 1..=256), "[\"live\"]";
-        /// The views that the token may list. The first one is the default. Without a view, all are allowed.
+        /// The views that the token may list. The first one is the default. Without a view, all are
+        /// allowed.
         views: Vec<ToolView> = Vec::new(), set(named(), 0..=ToolView::ALL.len()), "[\"stage\"]";
         /// Time from which the token is refused.
         expires: Option<Timestamp> = None, by(time).maybe(), "\"2027-01-31\"";

@@ -9,7 +9,8 @@ use super::tree::Node;
 use crate::named_enum::named_enum;
 
 row! {
-    /// A server that receives events. Each event is signed, stored until the server has accepted it, and may arrive more than once.
+    /// A server that receives events. Each event is signed, stored until the server has accepted
+    /// it, and may arrive more than once.
     #[derive(Eq)]
     pub struct Webhook {
         /// Name of the webhook, for `status`.

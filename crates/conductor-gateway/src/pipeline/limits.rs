@@ -18,7 +18,7 @@ use crate::tools::catalog::Tool;
 #[derive(Default)]
 pub struct Traffic {
     rates: Mutex<Rates>,
-    /// The buckets of HTTP tokens with a rate of their own, by the name of the token.
+    /// The rate-limit bucket of each HTTP token that has its own rate, by token name.
     tokens: Mutex<HashMap<String, Bucket>>,
     running: Arc<AtomicUsize>,
 }
@@ -85,7 +85,7 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
     let taken = studio.traffic.take(&settings.limits, &call.principal, class, studio.now_ms());
     taken.map_err(|wait_ms| too_fast(settings.limits.rate(class).per_minute, wait_ms))?;
     if call.crowded {
-        let text = "this connection has reached its limit of running calls";
+        let text = "this connection has reached its maximum number of running calls";
         return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
     }
     // AI clients that use all slots must not lock out a person.

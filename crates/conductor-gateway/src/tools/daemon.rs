@@ -1,7 +1,7 @@
 //! The `conductor_*` tools, which control the daemon. One file per tool; this file contains the
 //! shared parts.
 //!
-//! No listed tool applies, approves, confirms or unlocks anything. A change of the configuration is
+//! No listed tool applies, approves, confirms or unlocks anything. A change to the configuration is
 //! a plan that a person applies.
 
 mod conductor_call_tool;

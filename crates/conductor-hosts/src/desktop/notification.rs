@@ -1,5 +1,5 @@
-//! Notifications of the desktop, by the interface of freedesktop.org over D-Bus. Other systems have
-//! none here.
+//! Shows desktop notifications through the freedesktop.org interface on D-Bus. Other systems are
+//! not supported.
 
 use super::Unavailable;
 
@@ -18,7 +18,7 @@ pub fn show(title: &str, text: &str) -> Result<(), Unavailable> {
     let urgent = Variant(Box::new(2_u8) as Box<dyn dbus::arg::RefArg>);
     let hints = PropMap::from([("urgency".to_owned(), urgent)]);
     // Program, id of a notification to replace, icon, title, text, actions, hints, time limit (-1:
-    // as the desktop does).
+    // the desktop decides).
     let call = ("Conductor", 0_u32, "", title, text, Vec::<String>::new(), hints, -1_i32);
     let (_id,): (u32,) = desktop.method_call(NAME, "Notify", call).map_err(unavailable)?;
     Ok(())
@@ -26,5 +26,5 @@ pub fn show(title: &str, text: &str) -> Result<(), Unavailable> {
 
 #[cfg(not(target_os = "linux"))]
 pub fn show(_title: &str, _text: &str) -> Result<(), Unavailable> {
-    Err(Unavailable("this system has no notifications of freedesktop.org".to_owned()))
+    Err(Unavailable("this system does not support freedesktop.org notifications".to_owned()))
 }

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
-/// The names of this machine, the most useful first: its name, its mDNS name, and the address of the
-/// interface that leads to other networks.
+/// The names of this machine, the most useful first: its name, its mDNS name, and the address of
+/// the interface that leads to other networks.
 pub fn names() -> Vec<String> {
     let name = gethostname::gethostname().to_string_lossy().to_lowercase();
     let mut names = Vec::new();
@@ -17,8 +17,9 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The own address on the way to other networks. Connecting a UDP socket sends no packet; it only
-/// selects the interface. The target is an address that is reserved for documentation.
+/// The address of the interface that leads to other networks. Connecting a UDP socket sends no
+/// packet; it only selects the interface. The target is an address that is reserved for
+/// documentation.
 fn outward_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;

@@ -228,7 +228,7 @@ pub struct McpSetup {
     /// Remove Conductor from the client, and leave everything else as it was
     #[arg(long, requires = "client", conflicts_with = "status")]
     pub remove: bool,
-    /// Show which clients know Conductor, with the program and the view
+    /// Show which clients have an entry for Conductor, with its program and view
     #[arg(long)]
     pub status: bool,
     /// The tools that the client lists: core (the default), live, patch, stage, seed or all
@@ -351,7 +351,7 @@ pub enum ApprovalsCommand {
     Deny {
         /// Id of the request, as in the list
         id: String,
-        /// Why; the AI client sees it
+        /// Reason; the AI client sees it
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -449,12 +449,12 @@ pub struct Up {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode, or let the front window choose it again
+    /// Switch to a mode, or select the mode by the front window again (--auto)
     Set {
         /// Name of the mode
         #[arg(required_unless_present = "auto")]
         name: Option<String>,
-        /// Let the rules of [per_app_modes] choose the mode
+        /// Select the mode by the rules in [per_app_modes]
         #[arg(long, conflicts_with = "name")]
         auto: bool,
     },
@@ -506,14 +506,14 @@ pub struct Explain {
     /// Explain the event in this mode
     #[arg(long)]
     pub mode: Option<String>,
-    /// Explain the event as one of this device
+    /// Explain the event as if this device had sent it
     #[arg(long)]
     pub device: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List every error of the file, with its line
+    /// List every error in the file, with its line
     Check {
         /// Check this file instead of the one in the home
         file: Option<PathBuf>,

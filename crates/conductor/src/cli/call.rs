@@ -57,7 +57,7 @@ pub fn tool(home: &Home, out: &mut Out, tool: &str, arguments: Value) -> Result<
                 Ok(client.call(tool, arguments)?)
             } else {
                 ask(home, "approvals.deny", json!({ "id": id }))?;
-                Err(Failure::Text("not allowed".into()))
+                Err(Failure::Text("the call was not allowed".into()))
             }
         }
         other => Ok(other?),

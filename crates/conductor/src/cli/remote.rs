@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Name of the variable that contains the token.
 const TOKEN: &str = "CONDUCTOR_TOKEN";
-/// Time to connect. A call itself may take long, for example while it waits for a person.
+/// Time limit for connecting. A call may take longer, for example while it waits for a person.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Exit code if the server refuses the token.
 const REFUSED_TOKEN: u8 = 3;

@@ -75,7 +75,7 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
         row(out, "config", format_args!("{hash}, loaded {}{disabled}", text(config, "loaded_at")))?;
     }
     if let Some(why) = config["closed"].as_str() {
-        row(out, "config", format_args!("closed defaults are in force: {why} (see `conductor config accept`)"))?;
+        row(out, "config", format_args!("no rights are granted: {why} (see `conductor config accept`)"))?;
     }
     let held = texts(config, "held").join(", ");
     if !held.is_empty() {

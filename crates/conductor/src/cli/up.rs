@@ -130,11 +130,14 @@ fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Re
         out.line(format_args!("  missing  {:<8} {reason}", backend.name))?;
     }
     if let Some(why) = &status.config.closed {
-        out.line(format_args!("  closed   {why}; see `conductor config accept`"))?;
+        out.line(format_args!("  closed   no rights are granted: {why}; see `conductor config accept`"))?;
     }
     if !status.config.held.is_empty() {
         let held = status.config.held.join(", ");
-        out.line(format_args!("  waits    {}; see `conductor config accept`", conductor_core::text::escape(&held)))?;
+        out.line(format_args!(
+            "  held     {}; not in force, see `conductor config accept`",
+            conductor_core::text::escape(&held)
+        ))?;
     }
     if let Some(error) = &status.config.error {
         out.line(format_args!("  fault    {error}"))?;

@@ -39,7 +39,8 @@ impl Who {
     }
 }
 
-/// What a client asks for when it connects. Absent parts come from the configuration.
+/// The tools and the view that a client requests when it connects. Absent parts come from the
+/// configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Wanted {
     pub view: Option<ToolView>,

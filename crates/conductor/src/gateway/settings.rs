@@ -20,8 +20,8 @@ pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     }
 }
 
-/// The policy with its version. The version also covers `[tools]` and `[plugins]`: a change of
-/// these sections voids approvals, like a change of `[policy]`.
+/// The policy with its version. The version also covers `[tools]` and `[plugins]`: a change to
+/// these sections voids approvals, like a change to `[policy]`.
 pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();

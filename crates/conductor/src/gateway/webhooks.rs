@@ -1,9 +1,10 @@
 //! Sends events to the servers of `[[webhooks]]`.
 //!
-//! Each event is stored in `state/webhooks/NAME` before it is sent, and removed when the receiver has
-//! accepted it. So an event may arrive more than once, and survives a restart. Each webhook has its
-//! own queue, so a dead receiver delays only itself. Not here: webhooks of other programs
-//! (`doors::http::hooks`).
+//! Each event is stored in `state/webhooks/NAME` before it is sent, and removed when the receiver
+//! has accepted it. An event therefore survives a restart, and may arrive more than once. Each
+//! webhook has its own queue, so a dead receiver delays only itself.
+//!
+//! Not here: webhooks of other programs (`doors::http::hooks`).
 
 use crate::doors::http::hooks::{DELIVERY, EVENT, SIGNATURE, TIMESTAMP, sign};
 use crate::log::Log;

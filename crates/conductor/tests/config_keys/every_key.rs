@@ -723,7 +723,7 @@ fn section(key: &str) -> &str {
     key.split(['.', '[', '{']).next().unwrap_or(key)
 }
 
-/// The fault of the evidence, if there is one.
+/// The fault in the evidence, if there is one.
 fn fault(key: &str, evidence: Evidence) -> Option<String> {
     match evidence {
         Evidence::Probe { one, other, see } => {

@@ -49,7 +49,7 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     };
     wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
     let at = studio.gateway().http.served()[0];
-    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
+    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "an observer token cannot call tools");
 }
 
 #[test]
@@ -80,7 +80,7 @@ pub(super) fn a_port_in_use_is_told_and_not_fatal() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
-    assert_eq!(studio.missing("http"), None, "nobody has asked for it yet");
+    assert_eq!(studio.missing("http"), None, "no client has requested a listener yet");
     assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
     assert!(studio.missing("http").unwrap().contains("used by another program"));
     assert_eq!(studio.code(&mut studio.client(), test_tools::ECHO), "ok");

@@ -445,7 +445,7 @@ fn what_a_client_started_decides_nothing() {
         };
         let tried = below(&["approvals", "allow", &short]);
         if !refuse {
-            assert_eq!(tried["code"], 0, "the owner of the file may say that his clients' terminals are his: {tried}");
+            assert_eq!(tried["code"], 0, "the configuration may accept terminals of clients: {tried}");
             continue;
         }
         assert_eq!(tried["code"], 1, "{tried}");
@@ -461,8 +461,8 @@ fn what_a_client_started_decides_nothing() {
             puppet.ask(&json!({ "do": "run", "argv": argv }))["code"].clone()
         };
         assert_eq!([below("apply"), below("reject")], [json!(1), json!(1)]);
-        assert_eq!(below("show"), 0, "looking is free");
-        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "the person next door is none of its children");
+        assert_eq!(below("show"), 0, "reading needs no person");
+        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "a person at another terminal may decide");
         assert_eq!(studio.person(&["approvals", "allow", &short]).0, Some(0));
     }
 }

@@ -1,4 +1,4 @@
-//! Plans, which are changes of the configuration. A plan is drafted as a diff and kept until a
+//! Plans, which are changes to the configuration. A plan is drafted as a diff and kept until a
 //! person applies it. An undo reverts an applied plan.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
@@ -183,8 +183,8 @@ fn script_is_stale() -> ToolError {
         .hint("Nothing was planned. Read the configuration and run a new script.")
 }
 
-/// Stores the plan of a script under an id that was chosen before. A plan with this id may exist
-/// already, because the daemon ended after it had stored the plan.
+/// Stores the plan of a script under an id that was chosen before. A plan with this id exists
+/// already if the daemon ended after it had stored the plan.
 pub async fn keep_joined(cx: &Context, joined: JoinedPlan, id: Uuid) -> Result<ConfigPlan, ToolError> {
     if let Some(record) = cx.studio.approvals.get(id) {
         return Ok(record.config_plan());
@@ -226,7 +226,7 @@ fn summary_of(changes: &[String]) -> String {
     }
 }
 
-/// Drafts keys of a plugin's row against the present file and stores the plan, for `plugin.set`.
+/// Drafts a change to a plugin's row in `config.toml` and stores the plan, for `plugin.set`.
 pub async fn make_plugin(
     cx: &Context,
     name: &str,
@@ -239,7 +239,7 @@ pub async fn make_plugin(
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
-/// Drafts a change of the HTTP tokens against the present file and stores the plan.
+/// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
 pub async fn make_token(
     cx: &Context,
     change: plan::TokenChange<'_>,
@@ -338,7 +338,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     let not_kept = |fault: std::io::Error| {
         let folder = studio.home.join("state").join("plans");
         ToolError::new(Code::SdkRejected, format!("{}: the plan cannot be stored: {fault}", folder.display()))
-            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit of open files.")
+            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit on open files.")
             .effect(Effect::None)
     };
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_stored)?;
@@ -348,7 +348,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     made.ok_or_else(|| internal(&"the plan was not stored"))
 }
 
-/// Finds a plan by id or short form.
+/// Finds a plan by its id or short id.
 pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
     let found = studio.approvals.store().read(|pending| {
         let id = pending.find(text)?;

@@ -1,6 +1,6 @@
-//! `token.change`: a hidden tool for a person. It adds or removes an HTTP token as a plan and applies
-//! the plan at once. So the change is stored, recorded and can be undone like any other change of
-//! the configuration.
+//! `token.change`: a hidden tool for a person. It adds or removes an HTTP token as a plan, and
+//! applies the plan at once. The change is therefore stored, recorded and can be undone like any
+//! other change of the configuration.
 
 use super::plan_apply;
 use super::plans::Applied;
@@ -10,7 +10,7 @@ use conductor_core::policy::Channel;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// Keys of a new row
+    /// Keys and values of the new row in [[http.tokens]]
     add: Option<Map<String, Value>>,
     /// Name of the token to remove
     remove: Option<String>,

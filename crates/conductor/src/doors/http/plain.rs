@@ -1,8 +1,8 @@
 //! The plain HTTP routes: tool calls without MCP, and read-only routes for observers. No route
 //! decides an approval.
 //!
-//! A call passes the same pipeline as at every door. Observers receive ids, names, results and
-//! times, but neither arguments nor outputs.
+//! A call passes through the same pipeline as at every door. Observers receive ids, names, results
+//! and times, but neither arguments nor outputs.
 
 use super::{Token, Tokens, read_body, refuse, refuse_after};
 use crate::doors::mcp::Shared;

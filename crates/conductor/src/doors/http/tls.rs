@@ -77,7 +77,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| fault(error.to_string()))
 }
 
-/// Whether users outside the owner and the group of a file can read it.
+/// Whether users other than the owner and the group of a file can read it.
 fn others_can_read(path: &Path) -> bool {
     #[cfg(unix)]
     {

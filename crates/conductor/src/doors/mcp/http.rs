@@ -166,7 +166,7 @@ impl McpHttp {
     /// The state of a client with this view.
     fn door(&self, token: &Token, wanted: &Wanted) -> Arc<McpDoor> {
         let door = McpDoor::new(&self.shared, Who::Token(token.name.clone()));
-        // The parts that a path can contain name no toolset, so none can be unknown.
+        // A path cannot name a toolset, so this cannot fail because of an unknown toolset.
         if let Ok(view) = View::of(&self.shared.studio, wanted) {
             door.session.set_view(view.within(&self.shared.studio, token));
         }
