@@ -143,6 +143,7 @@ fn each_token_has_its_own_tools_scopes_rate_and_end() {
     let slow = create_token(&studio, &["slow", "--per-minute", "1"]);
     let file = std::fs::read_to_string(studio.config_file()).unwrap();
     assert!(!file.contains(&ci) && file.contains(&conductor_core::digest::Digest::of(ci.as_bytes()).to_string()));
+    assert!(file.contains("per_minute = 1\n"), "{file}");
     let listed = text(&studio.run(&["http", "token", "list"]).stdout);
     assert!(listed.contains("ci") && listed.contains("conductor_list_modes") && !listed.contains(&ci), "{listed}");
     let again = {
@@ -228,6 +229,7 @@ fn clients_of_two_sdks_see_the_tools_of_their_tokens() {
         let tools = format!("https://127.0.0.1:{port}/tools");
         (with_token(&studio, &stage, &[&tools]).0 == "200").then_some(())
     });
+    assert!(std::fs::read_to_string(studio.config_file()).unwrap().contains("views = [\"stage\"]"));
     let certificate = studio.home().join("state/http-certificate.pem").display().to_string();
     let start = |program: &Path, script: &[&str], token: &str, url: &str| {
         let trust = [format!("NODE_EXTRA_CA_CERTS={certificate}"), format!("SSL_CERT_FILE={certificate}")];
