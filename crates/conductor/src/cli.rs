@@ -82,13 +82,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         // A closed pipe is not a failure: `conductor monitor | head -1` succeeds.
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Exit(code)) => code,
-        Err(failure @ Failure::Remote { code, .. }) => {
-            out.fail(&failure);
-            ExitCode::from(code)
-        }
         Err(failure) => {
             out.fail(&failure);
-            ExitCode::FAILURE
+            failure.exit_code()
         }
     }
 }
@@ -166,7 +162,7 @@ enum Failure {
     #[error("{}", .0.message)]
     Tool(Box<ToolError>),
     /// The error object of a daemon on another machine, and the exit code.
-    #[error("{}", text(error, "message"))]
+    #[error("{}", text(.error, "message"))]
     Remote { error: Box<Value>, code: u8 },
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -184,6 +180,10 @@ impl From<ToolError> for Failure {
 }
 
 impl Failure {
+    fn exit_code(&self) -> ExitCode {
+        if let Failure::Remote { code, .. } = self { ExitCode::from(*code) } else { ExitCode::FAILURE }
+    }
+
     fn hint(&self) -> Option<&str> {
         if let Failure::Tool(error) = self {
             Some(&error.hint)

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
@@ -41,6 +41,8 @@ pub struct Webhooks {
     secrets: Arc<Secrets>,
     runtime: tokio::runtime::Handle,
     log: Log,
+    /// Created for the first webhook, because reading the certificate authorities takes time.
+    client: OnceLock<Result<reqwest::Client, String>>,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
@@ -57,12 +59,13 @@ impl Webhooks {
             secrets: Arc::clone(secrets),
             runtime,
             log: log.clone(),
+            client: OnceLock::new(),
             open: Mutex::default(),
         })
     }
 
     /// Starts new webhooks and stops removed ones. The stored events of a removed webhook stay on
-    /// disk. Does not wait.
+    /// disk. Does not wait for any receiver.
     pub fn configure(&self, rows: &[Webhook]) {
         let mut open = self.open.lock();
         open.retain(|name, it| {
@@ -86,14 +89,7 @@ impl Webhooks {
     fn start(&self, row: &Webhook) -> io::Result<Open> {
         let queue = Arc::new(Queue::open(&self.studio.home.join("state/webhooks").join(&row.name))?);
         let stop = CancellationToken::new();
-        let tls = system_tls().map_err(io::Error::other)?;
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .timeout(PATIENCE)
-            .build()
-            .map_err(io::Error::other)?;
+        let client = self.client.get_or_init(client).clone().map_err(io::Error::other)?;
         // Subscribe before the tasks start, so that no later event is missed.
         let events = self.studio.events.observe();
         let collector = collect(events, row.clone(), Arc::clone(&queue), Arc::clone(&self.studio), self.log.clone());
@@ -123,6 +119,12 @@ impl Webhooks {
     pub fn stop(&self) {
         self.open.lock().values().for_each(|it| it.stop.cancel());
     }
+}
+
+fn client() -> Result<reqwest::Client, String> {
+    let tls = system_tls().map_err(|it| it.to_string())?;
+    let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().timeout(PATIENCE);
+    builder.redirect(reqwest::redirect::Policy::none()).build().map_err(|it| reason(&it))
 }
 
 /// Stores each wanted event.

@@ -69,10 +69,11 @@ impl Hooks {
     }
 
     pub fn routes(self: Arc<Self>) -> Router {
-        Router::new().route(
-            "/hooks/{name}",
-            post(async move |Path(name): Path<String>, request| self.receive(&name, request).await),
-        )
+        let receive = move |Path(name): Path<String>, request: Request| {
+            let hooks = Arc::clone(&self);
+            async move { hooks.receive(&name, request).await }
+        };
+        Router::new().route("/hooks/{name}", post(receive))
     }
 
     async fn receive(&self, name: &str, request: Request) -> Response {
