@@ -68,7 +68,7 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
     };
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let say = |line: &str| eprintln!("{line}");
-    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, stdin.as_fd(), stdout.as_fd(), &say).await;
+    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, &stdin, &stdout, &say).await;
     ExitCode::from(exit.code())
 }
 
