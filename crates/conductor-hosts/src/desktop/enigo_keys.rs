@@ -1,5 +1,5 @@
-//! Keys, text and mouse through `enigo`: the XTest extension of an X server, `SendInput` of Windows,
-//! and the event services of macOS.
+//! Keys, text and mouse through `enigo`: the XTest extension of an X server, `SendInput` of
+//! Windows, and the event services of macOS.
 //!
 //! The connection is opened when it is first needed, and opened again after a loss. The daemon may
 //! therefore start before the desktop. If a stroke fails, the keys that it has pressed are
@@ -33,8 +33,8 @@ impl EnigoKeys {
         if self.connection.is_none() {
             let settings = Settings {
                 x11_display: self.display.clone(),
-                // `doctor` names the missing permission; a dialog would show the name of the program
-                // that started the daemon.
+                // `doctor` names the missing permission. A dialog would show the name of the
+                // program that started the daemon.
                 open_prompt_to_get_permissions: false,
                 // This is only a fallback: the engine's ledger releases held keys, even when the
                 // daemon ends.

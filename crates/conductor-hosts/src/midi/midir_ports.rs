@@ -1,8 +1,8 @@
 //! MIDI on macOS (CoreMIDI) and on Windows (WinMM), through `midir`.
 //!
-//! **On macOS this code compiles (`make check-macos`) but was never run. On Windows it was run under
-//! Wine, without devices.** The contract test that the other backends pass (`conductor-testkit`) has
-//! not been run on it.
+//! **This code compiles (`make check-macos`, `make check-windows`) but was never run with a
+//! device.** The contract test that the other backends pass (`conductor-testkit`) has not been run
+//! on it.
 //!
 //! The system calls the callbacks of inputs on its own thread. Every output has a thread
 //! ([`threaded_output`](super::threaded_output)). The library `midir` does not announce ports that
@@ -159,8 +159,8 @@ struct OpenInput {
 }
 
 impl Input for OpenInput {
-    /// The system does not report a closed connection, so this is always true. A disconnected device
-    /// disappears from the port list.
+    /// The system does not report a closed connection, so this is always true. A disconnected
+    /// device disappears from the port list.
     fn is_open(&self) -> bool {
         true
     }

@@ -54,7 +54,6 @@ fn main() -> ExitCode {
 }
 
 async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
-    use std::os::fd::AsFd as _;
     let hello = stdio::Hello {
         tools: (!tools.is_empty()).then_some(tools),
         tool_names: None,

@@ -160,8 +160,8 @@ fn page() -> String {
     page
 }
 
-/// `CONDUCTOR_BLESS=1 cargo test -p conductor --test integration the_page_of_platforms` rewrites the
-/// page.
+/// `CONDUCTOR_BLESS=1 cargo test -p conductor --test integration the_page_of_platforms` rewrites
+/// the page.
 #[test]
 fn the_page_of_platforms_is_current() {
     let path = tree().join("docs/platforms.md");

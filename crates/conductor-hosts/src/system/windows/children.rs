@@ -111,7 +111,7 @@ pub fn set_own_name(_: &mut std::process::Command, _: &std::path::Path) {}
 /// if the job allows it. It does not inherit our stdin and stdout, which a client may wait for.
 pub fn detach(command: &mut std::process::Command) {
     for which in [STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE] {
-        // SAFETY: the calls take a number and a handle of this process. An absent handle is refused.
+        // SAFETY: the calls take a number and a handle of this process. A missing handle fails.
         unsafe { SetHandleInformation(GetStdHandle(which), HANDLE_FLAG_INHERIT, 0) };
     }
     let mut flags = DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP;

@@ -10,7 +10,7 @@ use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OPEN_REPARSE_POINT;
 
 /// Flags of an opened file.
 pub trait Opening {
-    /// A new file can be opened by its owner only. On Windows the access list of the folder decides.
+    /// A new file can be opened by its owner only, if the access list of its folder says so.
     fn owner_only(&mut self) -> &mut Self;
     /// Opening a pipe or a terminal neither blocks nor makes it the terminal of this process.
     fn without_waiting(&mut self) -> &mut Self;
@@ -57,8 +57,8 @@ pub fn is_ours(path: &Path, _: &Metadata) -> bool {
     security::is_ours(path).unwrap_or(false)
 }
 
-/// A link to a name in the same folder. Symbolic links need a privilege on Windows, so the link is a
-/// file with the name as its text.
+/// A link to a name in the same folder. Symbolic links need a privilege on Windows, so the link is
+/// a file with the name as its text.
 pub fn link(target: &str, at: &Path) -> io::Result<()> {
     use io::Write as _;
     OpenOptions::new().write(true).create_new(true).open(at)?.write_all(target.as_bytes())
