@@ -150,7 +150,7 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
     }
 }
 
-/// Refuses connections of other users, so that they do not receive the token. With the token,
+/// Refuses connections from other users, so that they do not receive the token. With the token,
 /// another user could listen on this port after we have closed it, and imitate the daemon.
 fn check_peer(socket: &TcpStream, ours: SocketAddr) -> Result<(), String> {
     let fail = |fault: io::Error| fault.to_string();

@@ -192,7 +192,7 @@ pub enum Cause {
     LibraryMissing,
     #[error("no server is running")]
     NoServer,
-    #[error("there is no device for it on this machine")]
+    #[error("its device does not exist on this machine")]
     NoDevice,
     #[error("this user may not open its device")]
     NoPermission,
@@ -398,6 +398,6 @@ mod tests {
         let jack = Unavailable { backend: "jack", cause: Cause::NoServer, detail: "SERVER_FAILED".into() };
         assert_eq!(jack.to_string(), "jack: no server is running (SERVER_FAILED)");
         let alsa = Unavailable { backend: "alsa", cause: Cause::NoDevice, detail: "/dev/snd/seq".into() };
-        assert_eq!(alsa.to_string(), "alsa: there is no device for it on this machine (/dev/snd/seq)");
+        assert_eq!(alsa.to_string(), "alsa: its device does not exist on this machine (/dev/snd/seq)");
     }
 }

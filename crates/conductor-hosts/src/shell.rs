@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-/// Limit of bytes that are kept of each output stream. The rest is read and dropped, so that the
+/// Maximum number of bytes kept of each output stream. The rest is read and dropped, so that the
 /// program does not block on a full pipe.
 const KEPT: usize = 1 << 20;
 /// How long output is read after the program has ended.

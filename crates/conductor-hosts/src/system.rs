@@ -8,6 +8,7 @@
 //! | `processes` | the process table: parents, terminals, the client behind a TCP connection |
 //! | `children` | starts programs, and ends them with all their descendants |
 //! | `signals`, `service` | signals that end the daemon, and messages to the service manager |
+//! | `host_name` | the names and addresses of this machine |
 //! | `open_files`, `memory`, `priority` | the limit of open files, the memory, and the priority of a thread |
 //! | `files`, `rooted` | permissions of files, and the system's part of `crate::rooted` |
 //! | `windows_names` | names that Windows does not treat as names of files |
@@ -16,12 +17,13 @@
 //!
 //! Every platform has the same modules with the same functions: those of Unix are in this folder,
 //! those of Windows in `windows/`. All other code is the same on every platform, except the lines
-//! that choose a module (`tests/platform_seam.rs` counts them).
+//! that choose a module (`tests/integration/platforms.rs` of `conductor` counts them).
 //!
 //! Not here: sandboxes (`confine`), and the protocols of connections.
 
 mod clock;
 mod environment;
+pub mod host_name;
 mod ids;
 pub mod lock_file;
 pub mod service;

@@ -59,7 +59,7 @@ pub struct Options {
 pub struct Machine {
     /// The desktop session to type on and to watch.
     pub desktop: Session,
-    /// Further MIDI backends. Each gets the daemon's clock and a callback for changes of its ports.
+    /// Further MIDI backends. Each gets the daemon's clock and a callback for changes to its ports.
     pub backends: Vec<MakeBackend>,
     /// Whether questions are announced on the desktop when no console is in front.
     pub notifications: bool,
@@ -136,7 +136,7 @@ impl Daemon {
         // while the other is free for the next. Long computations and disk access run on the
         // blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        // Use separate threads for the requests of people, so that AI clients cannot delay them.
+        // Use separate threads for requests from people, so that AI clients cannot delay them.
         let human = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("human-door")
@@ -332,7 +332,7 @@ impl Daemon {
         EndSignals::catch()
     }
 
-    /// Waits for a signal, for a stop request of a client, or for the owner thread to fail.
+    /// Waits for a signal, for a stop request from a client, or for the owner thread to fail.
     pub fn wait(&mut self, mut signals: EndSignals) -> io::Result<()> {
         let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
         self.runtime.block_on(async {

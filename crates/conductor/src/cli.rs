@@ -1,8 +1,8 @@
 //! The command line. Each command is one file. It sends requests to the daemon over the human door
 //! (`control.sock`), or reads files itself if no daemon is needed.
 //!
-//! Exit codes: 0 success, 1 failure, 2 usage error. Results go to stdout, everything else to
-//! stderr.
+//! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` has more (`remote`). Results go
+//! to stdout, everything else to stderr.
 
 mod approvals;
 mod args;
@@ -16,6 +16,7 @@ mod console;
 mod devices;
 mod doctor;
 mod explain;
+mod http;
 mod learn;
 mod mcp;
 mod mode;
@@ -29,6 +30,7 @@ mod plans;
 mod plugins;
 mod prompt;
 mod question;
+mod remote;
 mod secrets;
 mod send;
 mod service;
@@ -80,6 +82,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         // A closed pipe is not a failure: `conductor monitor | head -1` succeeds.
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Exit(code)) => code,
+        Err(failure @ Failure::Remote { code, .. }) => {
+            out.fail(&failure);
+            ExitCode::from(code)
+        }
         Err(failure) => {
             out.fail(&failure);
             ExitCode::FAILURE
@@ -111,6 +117,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Approvals(command) => approvals::run(command, home, out),
         Command::Audit(command) => audit_command(&command, home, out),
         Command::Console(args) => console::run(args, home, out),
+        Command::Http(command) => http::run(command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(command) => circuit::run(&command, home, out),
         Command::Secrets(command) => secrets::run(command, home, out),
@@ -125,8 +132,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
 
 fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
     let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
-    // Make the path absolute: a relative path would name another home after a change of the working
-    // directory.
+    // Make the path absolute: a relative path would name another home if the working directory
+    // changed.
     let root = std::path::absolute(root)?;
     Ok(Home::at(root))
 }
@@ -158,6 +165,9 @@ enum Failure {
     Start(#[from] crate::app::StartError),
     #[error("{}", .0.message)]
     Tool(Box<ToolError>),
+    /// The error object of a daemon on another machine, and the exit code.
+    #[error("{}", text(error, "message"))]
+    Remote { error: Box<Value>, code: u8 },
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
@@ -179,6 +189,8 @@ impl Failure {
             Some(&error.hint)
         } else if let Failure::Client(ClientError::Refused(refused)) = self {
             refused.hint.as_deref()
+        } else if let Failure::Remote { error, .. } = self {
+            error["hint"].as_str()
         } else {
             None
         }
@@ -189,6 +201,9 @@ impl Failure {
     fn to_wire(&self) -> Value {
         if let Failure::Tool(error) = self {
             return error.to_wire();
+        }
+        if let Failure::Remote { error, .. } = self {
+            return Value::clone(error);
         }
         if let Failure::Client(ClientError::Refused(refused)) = self
             && refused.data.is_object()
@@ -339,7 +354,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The strings of a list.
+/// The strings in a list member of a reply.
 fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list(value, key).iter().filter_map(Value::as_str).collect()
 }

@@ -32,7 +32,7 @@ impl Home {
         self.state().join("config.schema.json")
     }
 
-    /// The socket for commands of people.
+    /// The socket for the command line.
     pub fn control_socket(&self) -> PathBuf {
         self.root.join("control.sock")
     }

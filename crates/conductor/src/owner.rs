@@ -2,7 +2,7 @@
 //! thread waits only for events, messages and its next deadline. It never blocks on anything else.
 //!
 //! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`),
-//! answering requests (`requests`), and changes of ports and configuration (`changes`).
+//! answering requests (`requests`), and changes to ports and configuration (`changes`).
 
 mod activity;
 pub mod backends;
@@ -92,19 +92,19 @@ enum By {
 
 pub(crate) struct Owner {
     parts: Parts,
-    /// Held except while the owner waits.
+    /// The engine and the data to decide an event. The owner holds it except while it waits.
     desk: Held<Desk>,
     table: Arc<Table>,
     started: Micros,
     phase: Phase,
-    /// A change of the file was noticed, but the file has not been checked yet.
+    /// A change to the file was noticed, but the file has not been checked yet.
     reloading: bool,
     /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
     statistics: Statistics,
-    /// Failed actions that the engine counts as performed.
+    /// Number of failed actions that the engine counts as performed.
     actions_undone: u64,
-    /// Actions whose effects have been carried out.
+    /// Number of actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
     /// A configuration that waits for the end of the performance lock.
@@ -205,7 +205,7 @@ impl Owner {
         }
     }
 
-    /// Finishes what callbacks have decided since the owner last held the desk.
+    /// Carries out the effects that callbacks have left since the owner last held the desk.
     fn finish_periods(&mut self) {
         if let Some(at) = self.desk.sent.take() {
             self.surface.pad.sent(at);
@@ -264,7 +264,7 @@ impl Owner {
         fed
     }
 
-    /// The date of a time stamp.
+    /// Converts a time of the daemon's clock to wall time.
     fn date(&self, at: Micros) -> Timestamp {
         let ago_ms = self.parts.clock.now().since(at) / 1000;
         Timestamp::from_millis(self.parts.clock.wall_ms().saturating_sub(ago_ms))
@@ -375,7 +375,7 @@ impl Owner {
         }
     }
 
-    /// Reacts to a change of the mode, if there was one. `By::Hand` suspends the window rules.
+    /// Reacts to a mode change, if there was one. `By::Hand` suspends the window rules.
     fn mode_may_have_changed(&mut self, by: By) {
         let changes = self.desk.engine.counters().mode_changes;
         if std::mem::replace(&mut self.desk.mode_changes, changes) == changes {

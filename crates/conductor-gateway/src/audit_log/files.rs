@@ -33,7 +33,7 @@ pub trait Files: Send + Sync + std::fmt::Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn link(&self, target: &str, at: &Path) -> io::Result<()>;
     fn read_link(&self, at: &Path) -> io::Result<String>;
-    /// Makes created, renamed and removed names of a directory durable.
+    /// Makes the creation, renaming and removal of names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
@@ -133,7 +133,7 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     if taken == bytes.len() {
         Ok(())
     } else {
-        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were written", bytes.len())))
+        Err(io::Error::new(io::ErrorKind::WriteZero, format!("only {taken} of {} bytes were written", bytes.len())))
     }
 }
 

@@ -59,15 +59,15 @@ fn text_of(keys: &[Key]) -> Zeroizing<String> {
     Zeroizing::new(keys.iter().map(|it| it.to_text().to_string()).collect::<Vec<_>>().join("\n"))
 }
 
-/// Facts about the vault that a holder needs.
+/// Facts about the vault that a key holder needs.
 pub struct Place<'a> {
     pub folder: &'a Path,
     pub salt: Vec<u8>,
 }
 
-/// Access to all holders. It is a trait so that tests can simulate a keychain that hangs.
+/// Access to all key holders. It is a trait so that tests can simulate a keychain that hangs.
 pub trait KeyHolders: Send + Sync {
-    /// Whether this holder can store a key. Stores nothing permanently.
+    /// Whether this key holder can store a key. Stores nothing permanently.
     fn probe(&self, rung: KeyRung) -> Result<(), String>;
     fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String>;
     /// Adds a key to the stored keys.
@@ -75,8 +75,8 @@ pub trait KeyHolders: Send + Sync {
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
     /// Receives the passphrase that a person typed when the daemon started.
     fn take_passphrase(&self, passphrase: SecretString);
-    /// Stores a name in the keychain. A failure is ignored, because the name is only an additional
-    /// proof.
+    /// Stores the tag of a home in the keychain, as evidence that the home is not new. A failure is
+    /// ignored, because the home has other evidence.
     fn remember(&self, _tag: &str) {}
     fn remembers(&self, _tag: &str) -> bool {
         false
@@ -114,9 +114,9 @@ pub const fn absent_phrase(rung: KeyRung) -> &'static str {
     }
 }
 
-/// The real holders.
+/// The real key holders.
 pub struct SystemKeys {
-    /// The folder in `$CREDENTIALS_DIRECTORY`.
+    /// The folder that `$CREDENTIALS_DIRECTORY` names.
     credentials: Option<PathBuf>,
     /// The passphrase that a person typed when the daemon started. It is kept only in memory.
     passphrase: Mutex<Option<SecretString>>,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The addresses of a desktop session. Everything is absent on a machine without a desktop.
+/// The addresses of a desktop session. All of them are absent on a machine without a desktop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// The name of an X display.
@@ -27,7 +27,7 @@ pub enum Compositor {
 }
 
 impl Session {
-    /// The X display alone.
+    /// A session with only an X display.
     pub fn on_x11(display: impl Into<String>) -> Self {
         Session { x11: Some(display.into()), ..Session::default() }
     }

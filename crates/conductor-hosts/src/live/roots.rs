@@ -123,7 +123,7 @@ impl Place {
         self.file.create(bytes).map_err(|error| self.error(error))
     }
 
-    /// Replaces the file atomically and keeps the old file as a backup of the given time.
+    /// Replaces the file atomically and keeps the old file as a backup with `time` in its name.
     pub fn replace(
         &self,
         bytes: &[u8],

@@ -9,8 +9,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Cursor};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a sample file. Compressed audio is not supported, so this also limits the memory
-/// of a render.
+/// Maximum size of a sample file, in bytes. Compressed audio is not supported, so this also limits
+/// the memory of a render.
 const MAX_SAMPLE_BYTES: usize = 1 << 30;
 
 fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> LiveHostError {

@@ -94,7 +94,7 @@ impl From<FileError> for ToolError {
             }
             RootedError::WrongKind(_) => denied(format!("{path}: not a regular file")),
             RootedError::TooLarge(limit) => ToolError::new(Code::BadInput, format!("{path} has more than {limit} bytes"))
-                .hint("`[patch] max_file_mb` is the limit for files."),
+                .hint("`[patch] max_file_mb` limits the size of a file."),
             RootedError::Changed => ToolError::new(
                 Code::StaleReference,
                 format!("{path} was changed by another program since it was opened or saved here"),

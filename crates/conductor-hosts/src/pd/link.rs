@@ -253,7 +253,7 @@ impl Drop for Link {
     }
 }
 
-/// Accepts the connection of the child. Connections of other programs on this machine are dropped.
+/// Accepts the connection of the child. Connections from other programs on this machine are closed.
 fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<TcpStream, String> {
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {
@@ -303,7 +303,7 @@ fn listen(
     }
 }
 
-/// Longest line of the console.
+/// Longest line of the console, in characters.
 const MOST_LINE: usize = 2000;
 
 fn say(voice: &Voice, level: u8, text: &str, line: &mut String) {

@@ -256,7 +256,7 @@ fn converse<'js>(
         if meter.spent.get() {
             spent(limits, None);
         }
-        // The prelude catches errors of plugin code. An error here means that the time or memory
+        // The prelude catches errors in plugin code. An error here means that the time or memory
         // limit was reached.
         let wait: i32 = idle.call(()).catch(ctx).unwrap_or_else(|fault| end(fault).0);
         match u32::try_from(wait) {
@@ -270,7 +270,7 @@ fn converse<'js>(
     }
 }
 
-/// Never returns. The return type only satisfies the callers.
+/// Ends the process and never returns. The return type only lets callers use it as a fallback.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }

@@ -75,7 +75,7 @@ pub fn set_own_name(command: &mut std::process::Command, name: &std::path::Path)
     command.arg0(name);
 }
 
-/// Lets the program continue when this process ends. It gets a new session, and the limit of open
+/// Makes the program continue when this process ends. It gets a new session, and the limit on open
 /// files that this process was started with.
 pub fn detach(command: &mut std::process::Command) {
     // SAFETY: between fork and exec only two system calls are made, which neither allocate nor

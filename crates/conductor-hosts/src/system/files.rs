@@ -48,6 +48,11 @@ pub fn is_open_to_others(_: &Path, metadata: &Metadata) -> bool {
     metadata.mode() & 0o077 != 0
 }
 
+/// Whether users other than the owner and the group of a file can read or change it.
+pub fn is_open_to_everyone(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.mode() & 0o007 != 0)
+}
+
 /// The command that removes the permissions of other users.
 pub fn how_to_close(path: &Path) -> String {
     let mode = if path.is_dir() { "700" } else { "600" };

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Longest path in a `sockaddr_un` on every supported system, without the terminating zero.
+/// Longest path, in bytes, in a `sockaddr_un` on every supported system, without the terminating
+/// zero.
 const LONGEST_PATH: usize = 103;
 
 /// One connection.

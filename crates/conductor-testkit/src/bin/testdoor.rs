@@ -130,7 +130,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
     let router =
-        http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
+        http::router(&shared, &tokens, Authority::new(address, Vec::new(), Vec::new(), false), axum::Router::new());
     // The second port is for clients that cannot send headers.
     let token = std::fs::read_to_string(home.join("state/http.token"))?;
     let open_port = conductor_testkit::auth_proxy::start(address, token.trim()).await?.port();
@@ -140,6 +140,6 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         let _ = tokio::signal::ctrl_c().await;
         stop.cancel();
     });
-    http::serve(listener, router, Arc::clone(&shared.http_connections), shared.stop.clone()).await;
+    http::serve(listener, router, None, Arc::clone(&shared.http_connections), shared.stop.clone()).await;
     Ok(())
 }

@@ -78,6 +78,9 @@ pub enum Command {
     Secrets(SecretsCommand),
     /// Open the console: see the studio in a browser, answer approval requests, edit mappings
     Console(ConsoleArgs),
+    /// Show how other machines reach this daemon over HTTP
+    #[command(subcommand)]
+    Http(super::http::HttpCommand),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures
@@ -225,7 +228,7 @@ pub struct McpSetup {
     /// Remove Conductor from the client, and leave everything else as it was
     #[arg(long, requires = "client", conflicts_with = "status")]
     pub remove: bool,
-    /// Show which clients know Conductor, with the program and the view
+    /// Show which clients have an entry for Conductor, with its program and view
     #[arg(long)]
     pub status: bool,
     /// The tools that the client lists: core (the default), live, patch, stage, seed or all
@@ -274,6 +277,12 @@ pub struct CallArgs {
     pub tool: Option<String>,
     /// Arguments as JSON; `-` reads them from stdin
     pub arguments: Option<String>,
+    /// Call the tool of a daemon on another machine, with the token in CONDUCTOR_TOKEN
+    #[arg(long, value_name = "URL", conflicts_with = "help")]
+    pub remote: Option<String>,
+    /// Trust only the certificate with this fingerprint, as `conductor http pair` shows it
+    #[arg(long, value_name = "SHA256", requires = "remote")]
+    pub fingerprint: Option<conductor_core::digest::Digest>,
     /// Print help; after TOOL, the arguments of this tool
     #[arg(short, long)]
     pub help: bool,
@@ -342,7 +351,7 @@ pub enum ApprovalsCommand {
     Deny {
         /// Id of the request, as in the list
         id: String,
-        /// Why; the AI client sees it
+        /// Reason; the AI client sees it
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -440,12 +449,12 @@ pub struct Up {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode, or let the front window choose it again
+    /// Switch to a mode, or select the mode by the front window again (--auto)
     Set {
         /// Name of the mode
         #[arg(required_unless_present = "auto")]
         name: Option<String>,
-        /// Let the rules of [per_app_modes] choose the mode
+        /// Select the mode by the rules in [per_app_modes]
         #[arg(long, conflicts_with = "name")]
         auto: bool,
     },
@@ -497,14 +506,14 @@ pub struct Explain {
     /// Explain the event in this mode
     #[arg(long)]
     pub mode: Option<String>,
-    /// Explain the event as one of this device
+    /// Explain the event as if this device had sent it
     #[arg(long)]
     pub device: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List every error of the file, with its line
+    /// List every error in the file, with its line
     Check {
         /// Check this file instead of the one in the home
         file: Option<PathBuf>,

@@ -149,7 +149,7 @@ pub enum Format {
 /// Which program records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which checks itself that a person accepts. The function returns the
+    /// The running daemon, which itself checks that a person accepts. The function returns the
     /// person and the `seq` at which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
     /// This command, if no daemon runs. The principal is the person at the terminal. The function
@@ -173,7 +173,7 @@ pub struct Context<'a> {
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
-    /// `--json`.
+    /// Whether `--json` was given.
     pub json: bool,
 }
 
@@ -336,7 +336,7 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out, "{line}")
 }
 
-/// Checks the log, for the console: the same object as `audit verify --json`.
+/// Verifies the log for the console. Returns the same object as `audit verify --json`.
 pub(crate) fn verdict(
     home: &Path,
     head: Option<Head>,
@@ -347,7 +347,7 @@ pub(crate) fn verdict(
     Ok(to_json(&report, &held, remembered, keychain_error))
 }
 
-/// Checks every record. Returns the report and the owner of the key.
+/// Checks every record. Returns the report, and where the signing key is stored.
 fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result<(Report, String), Failure> {
     let layout = Layout::of(home);
     let (key, held, key_fault) = verifying_key(&layout)?;
@@ -403,8 +403,8 @@ fn rollback_note(context: &Context<'_>) -> String {
     )
 }
 
-/// The public key, and the owner of the secret key. If the secret key can be read, the public key
-/// must match it. This detects a replacement of both the checkpoints and the public key.
+/// The public key, and where the secret key is stored. If the secret key can be read, the public
+/// key must match it. This detects a replacement of both the checkpoints and the public key.
 fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =
@@ -414,7 +414,7 @@ fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Optio
         Fault::new(
             Verdict::Forked,
             0,
-            "state/audit.pub of the key in secrets/audit.key",
+            "the public key of secrets/audit.key in state/audit.pub",
             "the public key of another secret key",
         )
     };
@@ -449,12 +449,9 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
         writeln!(out, "{}", escape(note))?;
     }
     let through = report.anchored_through.map_or_else(|| "nothing".to_owned(), |seq| format!("seq {seq}"));
-    let later = if report.unanchored == 1 {
-        "1 later record relies"
-    } else {
-        &format!("{} later records rely", report.unanchored)
-    };
-    writeln!(out, "anchored through {through} (signing key: {held}); {later} on local storage only")
+    let later =
+        if report.unanchored == 1 { "1 later record is" } else { &format!("{} later records are", report.unanchored) };
+    writeln!(out, "signed through {through} (signing key: {held}); {later} not signed yet")
 }
 
 fn to_json(report: &Report, held: &str, remembered: &[Remembered], keychain_error: Option<&str>) -> Value {

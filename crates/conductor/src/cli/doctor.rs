@@ -161,7 +161,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
 fn waiting(config: &Value) -> Option<Finding> {
     let cure = "check the changes and accept them with `conductor config accept`";
     if let Some(why) = config["closed"].as_str() {
-        return Some(Finding::new("accepted", Grade::Bad, format!("closed defaults are in force: {why}")).cure(cure));
+        return Some(Finding::new("accepted", Grade::Bad, format!("no rights are granted: {why}")).cure(cure));
     }
     let held = texts(config, "held").join(", ");
     let since = text(config, "held_since");

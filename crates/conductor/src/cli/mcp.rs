@@ -89,7 +89,7 @@ fn remove(client: &Client, with_skills: bool, places: &Places, out: &mut Out) ->
             out.line(format_args!("removed {}, which contained only Conductor", file.display()))?
         }
         setup::Done::Unchanged { file } => out.line(format_args!("{} has no entry for Conductor", file.display()))?,
-        setup::Done::NoFile => out.line(format_args!("{} has no file that Conductor writes", client.title))?,
+        setup::Done::NoFile => out.line(format_args!("Conductor does not write a file for {}", client.title))?,
     }
     if with_skills { copy_skills(client, places, skill_folders::remove, out) } else { Ok(Verdict::Good) }
 }
@@ -98,7 +98,7 @@ type EachSkill = fn(&Path) -> io::Result<Vec<(&'static str, skill_folders::Outco
 
 fn copy_skills(client: &Client, places: &Places, each: EachSkill, out: &mut Out) -> Result<Verdict, Failure> {
     let Some(folder) = skill_folders::folder(client, places) else {
-        let reason = "reads no folder of skills, or is not installed here; the skills are offered over MCP";
+        let reason = "has no skill folder, or is not installed here; clients can read the skills over MCP";
         out.line(format_args!("{} {reason}", client.title))?;
         return Ok(Verdict::Good);
     };
@@ -110,7 +110,7 @@ fn copy_skills(client: &Client, places: &Places, each: EachSkill, out: &mut Out)
             skill_folders::Outcome::Removed => "removed",
             skill_folders::Outcome::Foreign => {
                 verdict = Verdict::Bad;
-                "left alone, because it was changed or came from elsewhere:"
+                "kept, because it was changed or is not from Conductor:"
             }
         };
         out.line(format_args!("{what} {}", folder.join(name).display()))?;

@@ -77,7 +77,7 @@ impl Out {
 
     /// Reports why a command failed.
     pub fn fail(&mut self, failure: &Failure) {
-        // Errors of these writes are ignored, because they cannot be reported.
+        // Errors in these writes are ignored, because they cannot be reported.
         if self.json {
             let _ = self.value(&failure.to_wire());
             let _ = self.finish();

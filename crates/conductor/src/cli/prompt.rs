@@ -86,7 +86,7 @@ async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc
         "difference": &*serving.waiting.difference, "unprotected": serving.waiting.typing,
     });
     let shown = super::config::difference(&shown);
-    say(&format!("\nSome parts of config.toml are not in force.\n{shown}Put it in force? y or n: "));
+    say(&format!("\nSome parts of config.toml are not in force.\n{shown}Accept this config.toml? y or n: "));
     let drawn = gateway.studio.clock.now();
     loop {
         let line = lines.recv().await?;

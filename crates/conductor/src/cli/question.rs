@@ -91,7 +91,7 @@ pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     }
 }
 
-/// Replaces more than two consecutive spaces by their number, so that a value cannot imitate our
+/// Replaces more than two consecutive spaces with their number, so that a value cannot imitate our
 /// labels by aligning its text. Other kinds of blanks are escaped.
 fn fold_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -14,13 +14,13 @@ const UNIT: &str = include_str!("../../../../packaging/systemd/conductor.service
 const AGENT: &str = include_str!("../../../../packaging/launchd/conductor.plist");
 const TASK: &str = include_str!("../../../../packaging/windows/conductor-task.xml");
 
-/// How one system starts a daemon at login.
+/// The service manager of one operating system.
 struct Service {
     /// The program of the service manager.
     program: &'static str,
     file: PathBuf,
     text: String,
-    /// Calls of `program` that put the file in force, end the service, and show its state.
+    /// Arguments for `program` that start the service, stop it, and show its state.
     start: Vec<Vec<String>>,
     end: Vec<Vec<String>>,
     state: Vec<String>,
@@ -195,7 +195,7 @@ impl Service {
         let value = json!({ "installed": true, "file": self.file });
         out.show(&value, |out, _| {
             out.line(format_args!("wrote {}", self.file.display()))?;
-            out.line("The daemon runs now, and starts at every login. `conductor service uninstall` ends this.")
+            out.line("The daemon runs now and at every login. `conductor service uninstall` removes the service.")
         })
     }
 

@@ -46,6 +46,16 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
     let (executed, failed) = (count("actions_executed"), count("actions_failed"));
     row(out, "events", format_args!("{events} in, {dropped} dropped; {executed} done, {failed} failed"))?;
     config(out, &status["config"])?;
+    for listener in list(status, "http") {
+        let fingerprint = listener["fingerprint"].as_str().map(|it| format!(", {it}")).unwrap_or_default();
+        row(out, "http", format_args!("{}{fingerprint}", text(listener, "url")))?;
+    }
+    for webhook in list(status, "webhooks") {
+        let (name, waiting) = (text(webhook, "name"), &webhook["waiting"]);
+        let (delivered, dropped) = (&webhook["delivered"], &webhook["dropped"]);
+        let error = webhook["error"].as_str().map(|it| format!(": {}", escape(it))).unwrap_or_default();
+        row(out, "webhook", format_args!("{name}: {delivered} sent, {waiting} waiting, {dropped} dropped{error}"))?;
+    }
     for backend in list(status, "backends") {
         let reason = backend["reason"].as_str().map(|it| format!(": {it}")).unwrap_or_default();
         row(out, "backend", format_args!("{} {}{reason}", text(backend, "name"), text(backend, "state")))?;
@@ -65,7 +75,7 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
         row(out, "config", format_args!("{hash}, loaded {}{disabled}", text(config, "loaded_at")))?;
     }
     if let Some(why) = config["closed"].as_str() {
-        row(out, "config", format_args!("closed defaults are in force: {why} (see `conductor config accept`)"))?;
+        row(out, "config", format_args!("no rights are granted: {why} (see `conductor config accept`)"))?;
     }
     let held = texts(config, "held").join(", ");
     if !held.is_empty() {

@@ -41,7 +41,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         daemon.block_on(demo::show_set(&daemon.gateway().studio, home))?;
     }
     let served = daemon.block_on(daemon.gateway().http.open_own(args.http));
-    let url = served.map(|it| format!("http://{it}/mcp"));
+    let url = served.map(|it| format!("{}/mcp", daemon.gateway().http.url(it)));
     let status = daemon.block_on(async {
         daemon.handle().ready().await?;
         daemon.handle().status().await
@@ -119,11 +119,14 @@ fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Re
         out.line(format_args!("  missing  {:<8} {reason}", backend.name))?;
     }
     if let Some(why) = &status.config.closed {
-        out.line(format_args!("  closed   {why}; see `conductor config accept`"))?;
+        out.line(format_args!("  closed   no rights are granted: {why}; see `conductor config accept`"))?;
     }
     if !status.config.held.is_empty() {
         let held = status.config.held.join(", ");
-        out.line(format_args!("  waits    {}; see `conductor config accept`", conductor_core::text::escape(&held)))?;
+        out.line(format_args!(
+            "  held     {}; not in force, see `conductor config accept`",
+            conductor_core::text::escape(&held)
+        ))?;
     }
     if let Some(error) = &status.config.error {
         out.line(format_args!("  fault    {error}"))?;

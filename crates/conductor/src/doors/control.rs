@@ -1,9 +1,9 @@
 //! `control.sock`, also named the human door: JSON-RPC 2.0, one message per line, for the command
 //! line.
 //!
-//! A request is a decision, a secret, a stream, or `call`, which runs any listed tool through the
-//! pipeline. Not here: MCP, which has no request that decides anything, and the rule for who counts
-//! as a person ([`person`]).
+//! A request is a decision, an operation on a secret, a stream, or `call`, which runs any listed
+//! tool through the pipeline. Not here: MCP, which has no request that decides anything, and the
+//! rule for who counts as a person ([`person`]).
 
 pub mod call;
 pub mod client;
@@ -34,7 +34,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufR
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Longest line that either side accepts.
+/// Longest line that either side accepts, in bytes.
 pub const MAX_LINE: usize = 4 * 1024 * 1024;
 
 /// The parts of the daemon that requests on `control.sock` use.

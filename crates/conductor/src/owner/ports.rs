@@ -34,7 +34,7 @@ pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> 
     act(&mut slots.lock())
 }
 
-/// Messages to the thread.
+/// Messages to the port thread.
 pub enum Order {
     /// A new configuration is in force.
     Config(Arc<Config>),
@@ -586,7 +586,7 @@ impl PortScanner {
         if self.outputs.get(&slot) == Some(place) {
             return Ok(());
         }
-        let source = self.sources.get_mut(place.source).ok_or("its backend no longer exists")?;
+        let source = self.sources.get_mut(place.source).ok_or("the backend of the port no longer exists")?;
         let opened = match place.is_made {
             true => source.backend.create_output(&place.id),
             false => source.backend.open_output(&place.id),

@@ -447,6 +447,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("retry", Holds),
         ("audit", Holds),
         ("http", Holds),
+        ("http.tls", Holds),
         ("http.tokens", Holds),
         ("mcp", Holds),
         ("live", Holds),
@@ -532,6 +533,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     shown("http", &["allow_remote", "hosts", "origins"], || {
         test!(http::http_is_served_where_and_to_whom_the_file_says)
     });
+    shown("http.tls", &["certificate", "key", "self_signed"], || test!(http::the_certificate_of_the_file_is_used));
     shown("http.tokens[]", &["name", "hash", "scopes"], || test!(http::http_is_served_where_and_to_whom_the_file_says));
     shown("mcp", &["tools", "tool_names", "max_message_bytes", "max_connections", "page_size"], || {
         test!(mcp::clients_see_what_the_file_says)
@@ -707,7 +709,7 @@ fn section(key: &str) -> &str {
     key.split(['.', '[', '{']).next().unwrap_or(key)
 }
 
-/// The fault of the evidence, if there is one.
+/// The fault in the evidence, if there is one.
 fn fault(key: &str, evidence: Evidence) -> Option<String> {
     match evidence {
         Evidence::Probe { one, other, see } => {

@@ -37,5 +37,6 @@ mod spine;
 mod studio;
 #[cfg(feature = "jack")]
 mod taint;
+mod team;
 mod terminal;
 mod web;

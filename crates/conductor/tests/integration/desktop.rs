@@ -212,7 +212,7 @@ name = "Mix"
     };
     assert_eq!(next_mode(&rename), "Mix", "the title alone changed");
     drop(server);
-    assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "at the end nobody knows");
+    assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "the front window is unknown at the end");
     let why = thread.join().expect("it ended with the display").to_string();
     assert!(why.contains("display"), "{why}");
 }
@@ -321,7 +321,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.until_mode("Default");
 
     // A pad counts as a person: the chosen mode stays until another window is in front, or
-    // permanently.
+    // permanently if the file disables that.
     daemon.tap(36);
     daemon.until_mode("Mix");
     let auto = daemon.block_on(daemon.handle().switch_mode(None, Taint::Clean)).expect("there are rules");
@@ -333,7 +333,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
         bring_to_front(&server, fronts.next()?);
         (daemon.status().current_mode == "Default").then_some(())
     });
-    assert!(released.is_some(), "another window lets go of what a person chose");
+    assert!(released.is_some(), "another front window ends the person's choice");
     bring_to_front(&server, live);
     let rules = "default = \"Default\"\nrelease_on_focus_change = false";
     daemon.reload(&with(rules));

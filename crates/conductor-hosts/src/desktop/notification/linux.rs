@@ -16,7 +16,7 @@ pub fn show(title: &str, text: &str) -> Result<(), Unavailable> {
     let urgent = Variant(Box::new(2_u8) as Box<dyn dbus::arg::RefArg>);
     let hints = PropMap::from([("urgency".to_owned(), urgent)]);
     // Program, id of a notification to replace, icon, title, text, actions, hints, time limit (-1:
-    // as the desktop does).
+    // the desktop decides).
     let call = ("Conductor", 0_u32, "", title, text, Vec::<String>::new(), hints, -1_i32);
     let (_id,): (u32,) = desktop.method_call(NAME, "Notify", call).map_err(unavailable)?;
     Ok(())

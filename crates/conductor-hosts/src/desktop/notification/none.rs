@@ -3,5 +3,5 @@
 use crate::desktop::Unavailable;
 
 pub fn show(_title: &str, _text: &str) -> Result<(), Unavailable> {
-    Err(Unavailable("this system has no notifications of freedesktop.org".to_owned()))
+    Err(Unavailable("this system does not support freedesktop.org notifications".to_owned()))
 }

@@ -48,6 +48,11 @@ pub fn is_open_to_others(path: &Path, _: &Metadata) -> bool {
     security::is_open_to_others(path).unwrap_or(true)
 }
 
+/// Whether users other than the owner can read or change the file. Windows has no groups of a file.
+pub fn is_open_to_everyone(path: &Path) -> bool {
+    security::is_open_to_others(path).unwrap_or(false)
+}
+
 /// The command that removes the permissions of other users.
 pub fn how_to_close(path: &Path) -> String {
     format!("icacls \"{}\" /inheritance:r /grant:r \"%USERNAME%\":F", path.display())

@@ -109,14 +109,13 @@ impl Client {
         let mut answer = self.read()?;
         if let Some(error) = answer.get_mut("error") {
             let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-            let message = text(error.get("message")).unwrap_or_else(|| "refused without a reason".to_owned());
+            let message = text(error.get("message")).unwrap_or_else(|| "the daemon gave no reason".to_owned());
             let data = error.get_mut("data").map(Value::take).unwrap_or_default();
             return Err(ClientError::Refused(Refused { message, hint: text(data.get("hint")), data }));
         }
         answer.get_mut("result").map(Value::take).ok_or_else(|| ClientError::Unreadable("no result".to_owned()))
     }
 
-    /// Calls a tool.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, ClientError> {
         self.ask("call", json!({ "tool": tool, "arguments": arguments }))
     }

@@ -27,13 +27,13 @@ const DRAIN: Duration = Duration::from_secs(15);
 const DRAIN_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 const COPY_BUFFER: usize = 64 * 1024;
 
-/// The result of the process.
+/// How the proxy process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done,
     /// The daemon did not start, or has closed the connection.
     Lost,
-    /// The daemon refused the hello, because it names an unknown toolset.
+    /// The daemon refused the hello message, because the message names an unknown toolset.
     Usage,
 }
 
@@ -47,7 +47,7 @@ impl Exit {
     }
 }
 
-/// The first line to the daemon.
+/// The hello message: the first line to the daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Hello {
     /// If absent, the configuration selects the tools.
