@@ -5,10 +5,11 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # `studio` adds JACK, ALSA and X11. On macOS, CoreMIDI needs no feature.
-FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
+comma := ,
+FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad$(comma)desktop,studio)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test eval test-vm check check-macos build bench tools bench-tools test-tools screenshots
+.PHONY: help run test eval test-vm check check-macos check-windows test-windows build bench tools bench-tools test-tools screenshots
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
@@ -40,6 +41,14 @@ check: tools ## check formatting, lints and dependencies, without tests
 
 check-macos: tools ## check the lints of the macOS code, on any machine; nothing is linked or run
 	.ci/check-macos
+
+check-windows: tools ## check the lints of the Windows code, on any machine; nothing is linked or run
+	@.ci/install .ci/packages.windows
+	.ci/check-windows
+
+test-windows: tools ## build for Windows, and run the suites of .ci/windows-suites under Wine
+	@.ci/install .ci/packages.windows
+	.ci/test-windows
 
 screenshots: test-tools ## write the pictures of the console into docs/images
 	cargo test --locked --package conductor --features studio --test end_to_end -- --ignored --exact console_page::screenshots_of_every_view

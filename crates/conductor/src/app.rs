@@ -16,7 +16,7 @@ use crate::home::{Home, HomeError};
 use crate::log::Log;
 use crate::owner::dispatch::{Dispatch, Hosts};
 use crate::owner::wake::{Wake, Waker};
-use crate::owner::{self, backends, desktop, ports, realtime_priority};
+use crate::owner::{self, backends, desktop, ports};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
 use conductor_core::engine::Engine;
@@ -33,7 +33,7 @@ use conductor_hosts::midi::{Announce, Backend, Stamp};
 use conductor_hosts::system::listener::{BindError, Listener, Peer};
 use conductor_hosts::system::lock_file::LockFile;
 use conductor_hosts::system::signals::EndSignals;
-use conductor_hosts::system::{Clock, Ids};
+use conductor_hosts::system::{Clock, Ids, priority};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -247,11 +247,11 @@ impl Daemon {
         });
         let (ended, owner_ended) = oneshot::channel();
         let owner_log = log.clone();
-        let owner = Builder::new().name(realtime_priority::OWNER.into()).spawn(move || {
+        let owner = Builder::new().name(owner::OWNER.into()).spawn(move || {
             // A wake-up before this line is not lost: the owner reads all messages before it waits
             // for the first time.
             let _ = owner_thread.set(std::thread::current());
-            if let Err(why) = realtime_priority::raise() {
+            if let Err(why) = priority::raise() {
                 owner_log.debug(format_args!("the engine thread has normal priority: {why}"));
             }
             owner.run();
@@ -304,7 +304,7 @@ impl Daemon {
 
     /// A one-time link to the console, for the person whose terminal runs this process.
     pub fn console_link(&self) -> Result<String, ToolError> {
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = conductor_hosts::system::processes::current_user();
         let peer = Peer { uid, pid: i32::try_from(std::process::id()).ok() };
         let person = self.control.person(Caller { peer, connection: 0 })?;
         let link = console::link(&self.control, &person, false)?;

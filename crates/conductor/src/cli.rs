@@ -291,7 +291,7 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
 fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
     approvals::at_a_terminal().map_err(|error| error.to_string())?;
-    let uid = rustix::process::geteuid().as_raw();
+    let uid = conductor_hosts::system::processes::current_user();
     let peer = conductor_hosts::system::listener::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
     person::recognise(peer, &[], conductor_hosts::system::processes::find)
         .map(|person| Principal::Person { uid: person.uid })

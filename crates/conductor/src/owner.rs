@@ -14,7 +14,6 @@ pub mod events;
 mod feedback;
 pub mod inputs;
 pub mod ports;
-pub mod realtime_priority;
 mod requests;
 pub mod wake;
 
@@ -49,6 +48,8 @@ use tokio::sync::mpsc as async_mpsc;
 /// The maximum number of events that are processed before messages are read, so that a flooding
 /// device cannot delay `panic`.
 const EVENTS_PER_TURN: usize = 1024;
+/// The name of the owner's thread.
+pub const OWNER: &str = "owner";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

@@ -514,9 +514,7 @@ fn export(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
         return export_to(args, context, out);
     };
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    conductor_hosts::system::files::Opening::owner_only(options.write(true).create_new(true));
     let file = options.open(path).map_err(|error| Failure::read(path, &error))?;
     let mut file = io::BufWriter::new(file);
     let code = export_to(args, context, &mut file)?;

@@ -4,16 +4,16 @@ use super::{Failure, Verdict, block_on, list, out::Out, text, texts};
 use crate::config_check::Checked;
 use crate::doors::control::client::{Client, ClientError};
 use crate::home::Home;
-use crate::owner::realtime_priority;
+use crate::owner::OWNER;
 use conductor_core::config::PdMode;
+use conductor_hosts::desktop::{Backends, Desktop as _};
 use conductor_hosts::live::{self, Live};
 use conductor_hosts::pd::TESTED;
 use conductor_hosts::pd::examine::{Fit, Found, examine};
 use conductor_hosts::pd::sandbox::Kept;
 use conductor_hosts::plugin::sandbox::Strength;
-use conductor_hosts::system::Environment;
+use conductor_hosts::system::{Environment, files, priority};
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,9 @@ fn folder(home: &Home) -> Finding {
         Err(error) => Finding::new("home", Grade::Bad, format!("{}: {error}", root.display())),
         Ok(found) if !found.is_dir() => Finding::new("home", Grade::Bad, format!("{} is not a folder", root.display()))
             .cure("move the file to another folder, or choose another home with --home"),
-        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+        Ok(found) if files::is_open_to_others(root, &found) => {
             Finding::new("home", Grade::Bad, format!("{} is open to other users", root.display()))
-                .cure(format!("chmod 700 {}", root.display()))
+                .cure(files::how_to_close(root))
         }
         Ok(_) => Finding::new("home", Grade::Good, root.display().to_string()),
     }
@@ -181,7 +181,7 @@ fn audit(audit: &Value) -> Finding {
 
 /// Reports whether the engine thread has real-time priority.
 fn realtime(status: &Value) -> Option<Finding> {
-    Some(match realtime_priority::is_urgent(status["pid"].as_u64()?, realtime_priority::OWNER)? {
+    Some(match priority::is_urgent(status["pid"].as_u64()?, OWNER)? {
         true => Finding::new("realtime", Grade::Good, "the engine thread has real-time priority"),
         false => Finding::new(
             "realtime",
@@ -198,7 +198,7 @@ fn sandbox() -> Finding {
     let strength = Strength::here();
     let grade = match strength {
         Strength::Full => Grade::Good,
-        Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
+        Strength::NoLandlock | Strength::LimitsOnly | Strength::JobObject => Grade::Note,
     };
     Finding::new("sandbox", grade, strength.sentence())
 }
@@ -287,6 +287,13 @@ fn pd_sandbox(home: &Home) -> Option<Finding> {
 /// Reports the desktop session, and how keys reach it.
 fn display(environment: &Environment) -> Finding {
     let session = &environment.desktop;
+    if session.native {
+        // On macOS, this fails without the permission of the person.
+        return match Backends::of(session).open() {
+            Ok(()) => Finding::new("display", Grade::Good, "this system accepts keys, text and clicks"),
+            Err(why) => Finding::new("display", Grade::Note, why.to_string()),
+        };
+    }
     let name = match (&session.wayland, &session.x11) {
         (Some(socket), _) => format!("Wayland, {}", socket.display()),
         (None, Some(display)) => format!("X11, {display}"),

@@ -15,22 +15,11 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disables core dumps, so that a crash does not write the key of the secrets to disk. Systems that
-/// pipe dumps to a program ignore the limit; for them the dump filter is set too. The process
-/// itself stays dumpable, because otherwise root would own its /proc entries.
-fn forbid_core_dumps() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    if cfg!(target_os = "linux") {
-        let _ = std::fs::write("/proc/self/coredump_filter", "0");
-    }
-}
-
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     conductor_hosts::system::open_files::raise()?;
-    forbid_core_dumps();
+    conductor_hosts::system::memory::forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
     let machine = Machine { desktop: environment.desktop.clone(), notifications: true, ..Machine::default() };
@@ -162,12 +151,12 @@ fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
 /// otherwise its path, relative to the working directory if possible.
 fn command_name(environment: &Environment) -> String {
     let name = "conductor";
-    let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };
+    let Ok(own) = std::env::current_exe().and_then(dunce::canonicalize) else { return name.to_owned() };
     let found = program_of(std::path::Path::new(name), &environment.search_path);
-    if found.and_then(|it| it.canonicalize().ok()).is_some_and(|it| it == own) {
+    if found.and_then(|it| dunce::canonicalize(it).ok()).is_some_and(|it| it == own) {
         return name.to_owned();
     }
-    let here = std::env::current_dir().and_then(|it| it.canonicalize()).ok();
+    let here = std::env::current_dir().and_then(dunce::canonicalize).ok();
     let near = here.and_then(|here| own.strip_prefix(here).ok().map(|it| it.to_path_buf()));
     let path = match near {
         // A shell looks for a name without a folder only in the search path, so add the folder.
