@@ -9,13 +9,14 @@ comma := ,
 FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad$(comma)desktop,studio)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test eval test-vm check check-macos check-windows test-windows build bench tools bench-tools test-tools screenshots
+.PHONY: help run test eval test-vm check check-macos check-windows test-windows build dist bench tools bench-tools test-tools screenshots
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
+	@[ -d target/quick ] || echo "conductor: the first build compiles about 350 crates; on two cores it takes some ten minutes"
+	cargo run --profile quick --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what the tests need, and run all tests
 	.ci/comments
@@ -26,7 +27,7 @@ test: test-tools ## install what the tests need, and run all tests
 eval: tools ## check what a model sees: tokens of each view, the search for tools, and forty replayed tasks
 	cargo test --locked --package conductor --features $(FEATURES) --test integration -- evaluation model_view call_tool --nocapture
 
-test-vm: tools ## test the ALSA sequencer and gamepads on a real kernel, in an unprivileged virtual machine
+test-vm: tools ## test the ALSA sequencer, gamepads and virtual keyboards on a real kernel, in an unprivileged virtual machine
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
@@ -55,6 +56,12 @@ screenshots: test-tools ## write the pictures of the console into docs/images
 
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
+
+dist: tools ## build and check the release artefacts: archive, Debian package, MCP bundle, SBOM
+	@.ci/install .ci/packages.dist
+	@command -v npm >/dev/null || .ci/install .ci/packages.node
+	@packaging/tools
+	packaging/dist
 
 bench: test-tools bench-tools ## measure memory, start time, JACK latency, the engine, and MCP calls compared with other servers
 	cargo bench --locked --package conductor --features studio --bench footprint

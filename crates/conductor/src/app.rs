@@ -35,6 +35,7 @@ use conductor_hosts::system::lock_file::LockFile;
 use conductor_hosts::system::signals::EndSignals;
 use conductor_hosts::system::{Clock, Ids, priority};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -49,7 +50,7 @@ pub struct Options {
     pub ids: Arc<dyn Ids>,
     pub log: Log,
     /// The text that is written to `config.toml` if the file does not exist.
-    pub first_config: &'static str,
+    pub first_config: Cow<'static, str>,
     /// Additional devices that are not in the file, until the daemon stops.
     pub extra_devices: Vec<Device>,
 }
@@ -112,7 +113,7 @@ impl Daemon {
         let Options { home, clock, ids, log, first_config, extra_devices } = options;
         home.create()?;
         let lock = home.lock()?;
-        let wrote_config = write_first_config(&home, first_config, &log);
+        let wrote_config = write_first_config(&home, &first_config, &log);
         write_schema(&home, &log);
         let (config_orders, config_orders_in) = mpsc::channel();
         // Start the watch before reading the file, so that no later change is missed.

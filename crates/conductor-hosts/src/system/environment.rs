@@ -63,7 +63,7 @@ impl Environment {
             config_home: path("XDG_CONFIG_HOME"),
             xdg_data_dirs,
             search_path: paths("PATH").unwrap_or_default(),
-            no_color: std::env::var_os("NO_COLOR").is_some(),
+            no_color: variable("NO_COLOR").is_some() || variable("TERM").is_some_and(|it| it == "dumb"),
             credentials: path("CREDENTIALS_DIRECTORY"),
             user_home,
         }

@@ -14,6 +14,9 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to use colours; NO_COLOR=1 has the same effect as never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
+    pub color: super::out::ColorChoice,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -52,8 +55,11 @@ pub enum Command {
     /// Install the bridge into Pure Data, Max or Live, so that Conductor can control it
     #[command(subcommand)]
     Bridge(BridgeCommand),
+    /// Play the demo studio, so that you can hear it
+    #[command(subcommand)]
+    Demo(DemoCommand),
     /// Check this machine and report how to fix problems
-    Doctor,
+    Doctor(Doctor),
     /// Connect AI clients over MCP
     #[command(subcommand)]
     Mcp(McpCommand),
@@ -435,6 +441,40 @@ pub enum CircuitCommand {
         #[arg(long)]
         all: bool,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    /// Ask about each problem that can be fixed without the rights of an administrator, and fix it
+    #[arg(long)]
+    pub fix: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// Play eight bars on the pads and keys of the demo, through the mappings
+    Play {
+        /// Beats per minute
+        #[arg(long, default_value_t = 112, value_name = "BPM", value_parser = clap::value_parser!(u32).range(40..=400))]
+        tempo: u32,
+        /// Do not start fluidsynth
+        #[arg(long, conflicts_with = "audio")]
+        silent: bool,
+        #[command(flatten)]
+        sound: DemoSound,
+    },
+    /// Let fluidsynth play everything that the demo's instrument receives, until Ctrl-C
+    Hear {
+        #[command(flatten)]
+        sound: DemoSound,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DemoSound {
+    /// Audio driver of fluidsynth, such as pulseaudio, pipewire, jack or alsa
+    #[arg(long, value_name = "DRIVER")]
+    pub audio: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

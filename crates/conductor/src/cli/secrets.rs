@@ -2,7 +2,8 @@
 //! from stdin. It is never a command line argument, because other programs can read those.
 
 use super::args::SecretsCommand;
-use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, out::Out, text, texts};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, text, texts};
 use crate::home::Home;
 use conductor_hosts::system::terminal::Hidden;
 use serde_json::json;
@@ -29,12 +30,14 @@ pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdic
             if secrets.is_empty() {
                 return out.line("no secrets; `conductor secrets set NAME` stores one");
             }
-            secrets.iter().try_for_each(|it| {
+            let rows = secrets.iter().map(|it| {
                 let hosts = texts(it, "hosts").join(", ");
                 let hosts = if hosts.is_empty() { "no host" } else { &hosts };
-                let fault = it["fault"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
-                out.line(format_args!("{:<24} version {:<4} {hosts}{fault}", text(it, "name"), it["version"]))
-            })
+                let version = cell(format_args!("version {}", it["version"]));
+                let fault = Tone::Bad.cell(it["fault"].as_str().unwrap_or(""));
+                vec![Tone::Strong.cell(text(it, "name")), version, cell(hosts), fault]
+            });
+            out.table(&rows.collect::<Vec<_>>())
         }),
         SecretsCommand::Remove { name } => {
             at_a_terminal()?;

@@ -1,7 +1,9 @@
 //! `conductor up`: runs the daemon in the foreground.
 
 use super::args::Up;
-use super::{Failure, Verdict, out::Out};
+use super::first_start::{self, FirstConfig};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict};
 use crate::app::{Daemon, Machine, Options};
 use crate::demo;
 use crate::home::Home;
@@ -22,6 +24,14 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     conductor_hosts::system::memory::forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
+    let first = if args.demo {
+        FirstConfig::demo()
+    } else if first_start::can_ask(home, out) {
+        first_start::ask(home, out)?
+    } else {
+        FirstConfig::empty()
+    };
+    let is_demo = first.is_demo;
     let machine = Machine { desktop: environment.desktop.clone(), notifications: true, ..Machine::default() };
     let mut daemon = Daemon::start_on(
         machine,
@@ -30,13 +40,13 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: Log::new(clock, Box::new(io::stderr())),
-            first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
+            first_config: first.text,
             extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
         },
     )?;
     conductor_gateway::secrets::on_panic(&daemon.gateway().studio.scrubber);
     ask_passphrase(&daemon)?;
-    if args.demo {
+    if is_demo {
         daemon.block_on(demo::show_patch(&daemon.gateway().studio, home))?;
         daemon.block_on(demo::show_set(&daemon.gateway().studio, home))?;
     }
@@ -63,12 +73,15 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             out.line(format_args!("  console  {link}"))?;
             out.line("           Open this link within 60 seconds; `conductor console` prints a new one.")?;
         }
-        if args.demo {
-            tour(out, has_config, &command_name(environment))?;
+        if is_demo {
+            tour(out, has_config, environment)?;
+        }
+        if let Some(next) = first.next {
+            out.line(next)?;
         }
     }
     out.finish()?;
-    if args.demo && !out.is_json() {
+    if is_demo && !out.is_json() {
         show_trace(&daemon)?;
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
@@ -104,46 +117,49 @@ fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
 fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Result<()> {
     out.line(format_args!("Conductor is up in {} (pid {}). Ctrl-C ends it.", home.root().display(), status.pid))?;
     let serving = daemon.handle().serving();
-    let rows: usize = serving.config.modes.iter().map(|it| it.rows.mappings.len()).sum();
-    let rows = rows + serving.config.global.mappings.len();
+    let mappings: usize = serving.config.modes.iter().map(|it| it.rows.mappings.len()).sum();
+    let mappings = mappings + serving.config.global.mappings.len();
     let wrote = if daemon.wrote_config { ", written just now" } else { "" };
-    out.line(format_args!("  config   {} ({rows} mappings{wrote})", home.config_file().display()))?;
     let modes: Vec<&str> = serving.config.modes.iter().map(|it| it.name.as_str()).collect();
-    out.line(format_args!("  modes    {} (now {})", modes.join(", "), status.current_mode))?;
+    let row = |tone: Tone, label: &str, text: String| vec![cell(""), tone.cell(label), cell(text)];
+    let file = home.config_file();
+    let mut rows = vec![
+        row(Tone::Faint, "config", format!("{} ({mappings} mappings{wrote})", file.display())),
+        row(Tone::Faint, "modes", format!("{} (now {})", modes.join(", "), status.current_mode)),
+    ];
     for device in &serving.config.devices {
         let what = device.description.as_deref().unwrap_or("");
-        out.line(format_args!("  device   {:<8} {what}", device.alias))?;
+        rows.push(row(Tone::Faint, "device", format!("{:<8} {what}", device.alias)));
     }
-    for backend in status.backends.iter().filter(|it| it.reason.is_some()) {
-        let reason = backend.reason.as_deref().unwrap_or("");
-        out.line(format_args!("  missing  {:<8} {reason}", backend.name))?;
+    for backend in &status.backends {
+        let Some(reason) = &backend.reason else { continue };
+        rows.push(row(Tone::Note, "missing", format!("{:<8} {reason}", backend.name)));
     }
     if let Some(why) = &status.config.closed {
-        out.line(format_args!("  closed   no rights are granted: {why}; see `conductor config accept`"))?;
+        rows.push(row(Tone::Bad, "closed", format!("no rights are granted: {why}; see `conductor config accept`")));
     }
     if !status.config.held.is_empty() {
-        let held = status.config.held.join(", ");
-        out.line(format_args!(
-            "  held     {}; not in force, see `conductor config accept`",
-            conductor_core::text::escape(&held)
-        ))?;
+        let held = conductor_core::text::escape(&status.config.held.join(", ")).into_owned();
+        rows.push(row(Tone::Note, "held", format!("{held}; not in force, see `conductor config accept`")));
     }
     if let Some(error) = &status.config.error {
-        out.line(format_args!("  fault    {error}"))?;
+        rows.push(row(Tone::Bad, "fault", error.to_string()));
     }
-    Ok(())
+    out.table(&rows)
 }
 
-fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
+fn tour(out: &mut Out, has_config: bool, environment: &Environment) -> io::Result<()> {
+    let program = command_name(environment);
     if has_config {
         out.line("\nYour configuration is unchanged. The demo's controllers (pads and keys) exist only for this run.")?;
     }
     out.line("\nTry these in a second terminal:\n")?;
     for (at, (command, what)) in demo::TOUR.iter().enumerate() {
-        let command = command.replacen("conductor", program, 1);
+        let command = command.replacen("conductor", &program, 1);
         out.line(format_args!("  {}. {command}", at + 1))?;
         out.line(format_args!("     {what}\n"))?;
     }
+    out.line(super::demo::how_to_hear(environment, &program))?;
     out.line("Events and actions appear below.\n")
 }
 
@@ -172,7 +188,7 @@ fn command_name(environment: &Environment) -> String {
 fn show_trace(daemon: &Daemon) -> Result<(), Failure> {
     let mut records = daemon.block_on(daemon.handle().monitor())?;
     daemon.spawn(async move {
-        let mut out = Out::new(false);
+        let mut out = Out::new(false, super::out::ColorChoice::Never);
         while let Some(record) = records.recv().await {
             let shown = out.line(super::monitor::line(&record.to_json())).and_then(|()| out.finish());
             // Stop printing when the output is closed; the daemon keeps running.

@@ -2,7 +2,11 @@
 //! daemon starts without it, and `status` lists it.
 
 use crate::owner::ports::Source;
-use conductor_hosts::midi::{Announce, Desk, Stamp};
+use conductor_core::config::Protocol;
+use conductor_core::event::Micros;
+use conductor_hosts::midi::period::no_desk;
+use conductor_hosts::midi::{Announce, Desk, PortInfo, Stamp};
+use std::sync::Arc;
 
 /// The name that other programs display for our ports.
 const CLIENT: &str = "conductor";
@@ -22,6 +26,13 @@ pub(crate) fn all(stamp: &Stamp, announce: &Announce, desk: &Desk) -> Vec<Source
         #[cfg(feature = "gamepad")]
         Source::gamepads(pads::Pads::new(stamp.clone(), announce.clone())),
     ]
+}
+
+/// The ports of all backends now. Connects to every backend that runs, and disconnects again.
+pub(crate) fn inputs() -> Vec<(Protocol, PortInfo)> {
+    let stamp: Stamp = Arc::new(|| Micros(0));
+    let announce: Announce = Arc::new(|_| ());
+    all(&stamp, &announce, &no_desk()).into_iter().flat_map(Source::list).collect()
 }
 
 #[cfg(feature = "gamepad")]

@@ -15,6 +15,7 @@ mod commands;
 mod console_page;
 mod devices;
 mod doors;
+mod first_minute;
 mod held;
 #[cfg(feature = "jack")]
 mod jack;
@@ -31,6 +32,7 @@ mod proxy;
 mod reload;
 mod scripts;
 mod secrets;
+mod service;
 mod skills;
 mod sound;
 mod spine;
