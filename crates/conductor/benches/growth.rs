@@ -44,13 +44,37 @@ struct Curve {
 }
 
 const CURVES: [Curve; 8] = [
-    Curve { name: "a press", of: "mappings", operations: 1000, sizes: &[10, 100, 1000, 10_000, 100_000], prepare: press },
+    Curve {
+        name: "a press",
+        of: "mappings",
+        operations: 1000,
+        sizes: &[10, 100, 1000, 10_000, 100_000],
+        prepare: press,
+    },
     Curve { name: "an event", of: "devices", operations: 1000, sizes: &[1, 4, 16, 64], prepare: devices },
-    Curve { name: "a batch of events", of: "events at once", operations: 1, sizes: &[1, 10, 100, 1000, 10_000], prepare: batch },
+    Curve {
+        name: "a batch of events",
+        of: "events at once",
+        operations: 1,
+        sizes: &[1, 10, 100, 1000, 10_000],
+        prepare: batch,
+    },
     Curve { name: "a search for tools", of: "tools", operations: 1, sizes: &[10, 100, 1000, 10_000], prepare: tools },
     Curve { name: "a call", of: "connected clients", operations: 20, sizes: &[1, 10, 100, 500], prepare: clients },
-    Curve { name: "verifying the audit log", of: "records", operations: 1, sizes: &[1000, 10_000, 100_000, 1_000_000], prepare: audit },
-    Curve { name: "open, edit and write a patch", of: "boxes", operations: 1, sizes: &[10, 100, 1000, 10_000], prepare: patch },
+    Curve {
+        name: "verifying the audit log",
+        of: "records",
+        operations: 1,
+        sizes: &[1000, 10_000, 100_000, 1_000_000],
+        prepare: audit,
+    },
+    Curve {
+        name: "open, edit and write a patch",
+        of: "boxes",
+        operations: 1,
+        sizes: &[10, 100, 1000, 10_000],
+        prepare: patch,
+    },
     Curve { name: "an edit of an open Set", of: "MB of XML", operations: 1, sizes: &[1, 5, 20, 50], prepare: set },
 ];
 
@@ -130,7 +154,9 @@ fn devices(count: usize) -> Work {
 }
 
 fn batch(events: usize) -> Work {
-    let (engine, slots) = engine("schema = 1\n[[global_mappings]]\ntrigger = { type = \"Note\", note = 1 }\naction = { type = \"Delay\", ms = 1 }\n");
+    let (engine, slots) = engine(
+        "schema = 1\n[[global_mappings]]\ntrigger = { type = \"Note\", note = 1 }\naction = { type = \"Delay\", ms = 1 }\n",
+    );
     feed(engine, slots, "pads", events)
 }
 
@@ -176,7 +202,10 @@ fn clients(count: usize) -> Work {
         black_box((&daemon, &home, &idle));
         let mut line = String::new();
         for _ in 0..20 {
-            client.get_mut().write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"conductor_list_devices\",\"params\":{}}\n").unwrap();
+            client
+                .get_mut()
+                .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"conductor_list_devices\",\"params\":{}}\n")
+                .unwrap();
             line.clear();
             client.read_line(&mut line).unwrap();
         }
@@ -186,7 +215,8 @@ fn clients(count: usize) -> Work {
 fn audit(records: usize) -> Work {
     let mut chain = Chain::start();
     let mut bytes = Vec::new();
-    let stamp = |seq: u64| Stamp { id: Uuid::from_u128(seq.into()), ts: Timestamp::from_millis(1_767_323_045_000 + seq) };
+    let stamp =
+        |seq: u64| Stamp { id: Uuid::from_u128(seq.into()), ts: Timestamp::from_millis(1_767_323_045_000 + seq) };
     chain.append(&stamp(0), &Entry::Segment { log_id: Uuid::from_u128(1), segment: 1, prev_segment: None }, &mut bytes);
     let detail = json!({ "hash": "sha256:0123456789abcdef" });
     let entry = Entry::Event { principal: None, conn: None, event: EventName::ConfigLoaded, detail };

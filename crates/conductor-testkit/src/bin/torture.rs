@@ -1,8 +1,8 @@
 //! Runs the built daemon under a random schedule of faults.
 //!
 //! `torture BINARY FAULTS [SEED]` prints one line per fault and fails if an invariant is violated.
-//! `torture BINARY broken [SEED]`, in a build with the feature `broken`, removes one guarantee after
-//! another and fails if the removal is not noticed.
+//! `torture BINARY broken [SEED]` removes one guarantee after another and fails if the removal is
+//! not noticed; it needs a build with the feature `broken`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a separate program for tests")]
