@@ -19,7 +19,10 @@ fn first_start(home: &Path) -> Terminal {
     command.env("JACK_DEFAULT_SERVER", "ct-none").env("JACK_NO_START_SERVER", "1");
     let mut terminal = Terminal::start(command);
     let offer = terminal.until("1, 2 or 3 [1]: ");
-    assert!(offer.contains("1  demo") && offer.contains("2  your controllers") && offer.contains("3  empty"), "{offer}");
+    assert!(
+        offer.contains("1  demo") && offer.contains("2  your controllers") && offer.contains("3  empty"),
+        "{offer}"
+    );
     terminal
 }
 
