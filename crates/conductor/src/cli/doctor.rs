@@ -2,9 +2,9 @@
 //! except with `--fix` and after a yes.
 
 use super::approvals::{ask_yes, at_a_terminal};
-use super::args::{BridgeCommand, BridgeName, Doctor};
+use super::args::Doctor;
 use super::out::{Out, Tone, cell};
-use super::{Failure, Verdict, block_on, bridge, file_error, list, text, texts};
+use super::{Failure, Verdict, block_on, file_error, list, text, texts};
 use crate::config_check::Checked;
 use crate::doors::control::client::{Client, ClientError};
 use crate::home::Home;
@@ -54,8 +54,6 @@ enum Fix {
     Home,
     /// Writes the first configuration.
     Config,
-    /// Installs the script into Live.
-    LiveScript,
 }
 
 impl Fix {
@@ -63,11 +61,10 @@ impl Fix {
         match self {
             Fix::Home => format!("Make {} a folder that only you can open?", home.root().display()),
             Fix::Config => format!("Write {} with commented examples?", home.config_file().display()),
-            Fix::LiveScript => "Install the control surface into Live's User Library?".to_owned(),
         }
     }
 
-    fn apply(self, home: &Home, environment: &Environment, out: &mut Out) -> Result<(), Failure> {
+    fn apply(self, home: &Home) -> Result<(), Failure> {
         match self {
             Fix::Home => Ok(home.create()?),
             Fix::Config => {
@@ -76,10 +73,6 @@ impl Fix {
                 let written = std::fs::File::create_new(&path)
                     .and_then(|mut file| file.write_all(conductor_core::config::TUTORIAL.as_bytes()));
                 written.map_err(|error| file_error(&path, error))
-            }
-            Fix::LiveScript => {
-                let install = BridgeCommand::Install { name: BridgeName::Live, to: None };
-                bridge::run(&install, home, environment, out).map(|_| ())
             }
         }
     }
@@ -133,7 +126,7 @@ pub fn run(args: &Doctor, home: &Home, environment: &Environment, out: &mut Out)
             let Some(fix) = finding.fix else { continue };
             out.line(format_args!("{}: {}", finding.check, finding.detail))?;
             if ask_yes(out, &fix.question(home))? {
-                fix.apply(home, environment, out)?;
+                fix.apply(home)?;
             }
         }
     }
@@ -305,10 +298,7 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
         grade: grade(text(it, "grade")).unwrap_or(Grade::Note),
         detail: text(it, "detail").to_owned(),
         cure: it["cure"].as_str().map(str::to_owned),
-        fix: it["cure"]
-            .as_str()
-            .is_some_and(|it| it.contains("`conductor bridge install live`"))
-            .then_some(Fix::LiveScript),
+        fix: None,
     };
     Ok(list(&examined, "checks").iter().map(of).collect())
 }

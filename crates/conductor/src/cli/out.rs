@@ -88,10 +88,6 @@ impl Out {
         Out { json, color, stdout: BufWriter::new(io::stdout()) }
     }
 
-    pub fn color(&self) -> ColorChoice {
-        self.color
-    }
-
     /// Writes rows with aligned columns. The last cell of a row is not padded.
     pub fn table(&mut self, rows: &[Vec<Cell>]) -> io::Result<()> {
         let colored = self.color.applies_to(&io::stdout());

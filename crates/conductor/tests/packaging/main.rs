@@ -40,7 +40,7 @@ fn every_file_of_the_debian_package_exists() {
     let sources = assets.iter().map(|it| it[0].as_str().unwrap()).filter(|it| !it.contains("/target/"));
     let mut count = 0;
     for source in sources {
-        let path = root.join(source.trim_end_matches("/**/*"));
+        let path = root.join(source.trim_end_matches('*').trim_end_matches("/**/"));
         assert!(path.exists(), "{source}");
         count += 1;
     }
