@@ -284,8 +284,8 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + '
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
 }
 
-/// The Secret Service on Linux, tested against a real service; Credential Manager on Windows,
-/// tested under Wine; and the login keychain on macOS, which is compiled but not tested.
+/// The Secret Service on Linux, tested against a real service; Credential Manager on Windows
+/// and the login keychain on macOS, which are not tested.
 #[cfg_attr(target_os = "macos", path = "keys/macos.rs")]
 #[cfg_attr(windows, path = "keys/windows.rs")]
 #[cfg_attr(not(any(target_os = "macos", windows)), path = "keys/secret_service.rs")]

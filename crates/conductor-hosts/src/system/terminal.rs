@@ -35,7 +35,7 @@ impl Hidden {
 
     /// The next byte; `None` at the end of the input. It does not use `Stdin`, whose buffer would
     /// keep a copy of the secret.
-    pub fn next(&mut self) -> io::Result<Option<u8>> {
+    pub fn read_byte(&mut self) -> io::Result<Option<u8>> {
         let mut key = [0];
         let count = rustix::io::retry_on_intr(|| rustix::io::read(io::stdin(), &mut key))?;
         Ok((count > 0).then_some(key[0]))

@@ -84,7 +84,7 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
 /// nor lost. Keys are read one by one, so that Ctrl-C can be handled and the terminal restored.
 fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     let mut hidden = Hidden::begin()?;
-    let typed = io::stderr().write_all(question.as_bytes()).and_then(|()| typed_line(|| hidden.next()));
+    let typed = io::stderr().write_all(question.as_bytes()).and_then(|()| typed_line(|| hidden.read_byte()));
     drop(hidden);
     io::stderr().write_all(b"\n")?;
     let typed = typed?;

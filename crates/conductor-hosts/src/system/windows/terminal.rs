@@ -55,7 +55,7 @@ impl Hidden {
     }
 
     /// The next byte of the typed text in UTF-8; `None` at the end of the input.
-    pub fn next(&mut self) -> io::Result<Option<u8>> {
+    pub fn read_byte(&mut self) -> io::Result<Option<u8>> {
         if let Some(byte) = self.left.pop() {
             return Ok(Some(byte));
         }
