@@ -21,7 +21,7 @@ SEED ?=
 	fuzz fuzz-seeded soak torture tools bench-tools test-tools screenshots
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
 	@[ -d target/quick ] || echo "conductor: the first build compiles about 350 crates; on two cores it takes some ten minutes"

@@ -294,7 +294,7 @@ signature = "github"
 fn hook(port: u16, name: &str, headers: &[String], body: &str) -> (String, String) {
     let mut command = Command::new("curl");
     command.args(["-sS", "--max-time", "20", "-w", "\n%{http_code}", "-d", body]);
-    headers.iter().for_each(|it| drop(command.args(["-H", it])));
+    command.args(headers.iter().flat_map(|it| ["-H", it]));
     let shown = text(&command.arg(format!("http://127.0.0.1:{port}/hooks/{name}")).output().unwrap().stdout);
     let (body, status) = shown.rsplit_once('\n').unwrap();
     (status.to_owned(), body.to_owned())

@@ -41,7 +41,7 @@ impl Authority {
                 == Some(self.bound.port())
         });
         // A numeric address cannot be reached by DNS rebinding.
-        let ours = ours || (!self.bound.ip().is_unspecified() && host.parse::<SocketAddr>() == Ok(self.bound));
+        let ours = ours || (!self.bound.ip().is_unspecified() && host.parse() == Ok(self.bound));
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Some("this Host is not allowed");
         }
