@@ -9,7 +9,7 @@ use conductor_core::focus::{Focus, Window};
 use conductor_gateway::report::BackendState;
 use conductor_hosts::desktop::enigo_keys::EnigoKeys;
 use conductor_hosts::desktop::{Desktop, Job, Session};
-use conductor_hosts::focus::{self, x11::Watcher};
+use conductor_hosts::focus;
 use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::real::{PATIENCE, wait_for, x11};
 use conductor_testkit::require;
@@ -148,7 +148,7 @@ fn without_a_display_the_reason_is_told_and_nothing_hangs() {
     let mut keys = EnigoKeys::on(Some(":nowhere".into()));
     let why = keys.carry_out(&Job::Text("x".into())).expect_err("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
-    let why = Watcher::open(":nowhere").err().expect("there is no such display").to_string();
+    let why = focus::open(&Session::on_x11(":nowhere")).err().expect("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
 }
 
@@ -184,10 +184,11 @@ name = "Mix"
     let live = server.focus("CondLive").expect("the terminal is there");
     let other = server.focus("CondOther").expect("the terminal is there");
 
-    let mut watcher = Watcher::open(&server.display).expect("the server is there");
+    let session = Session::on_x11(server.display.clone());
     let (told, hears) = mpsc::channel::<Option<Window>>();
     let thread = std::thread::spawn(move || {
-        focus::watch(&mut watcher, |window| match told.send(window) {
+        let mut watcher = focus::open(&session).expect("the server is there");
+        focus::watch(watcher.as_mut(), |window| match told.send(window) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         })
