@@ -20,13 +20,14 @@ const EVERY_FIELD: &str = include_str!("../../../conductor-core/tests/config_fix
 const NOT_A_KEY: &str = "qqqqqqqqqqqq";
 
 /// Tables whose keys are names that a person chooses.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "circuit.tools",
     "led.mode_colors",
     "per_app_modes.rules",
     "policy.rules[].args",
     "plugins",
     "plugins{}.config",
+    "http.hooks[].arguments",
     "plugins{}.tools",
     "tools.database",
     "tools.shell.commands[].env",
