@@ -5,7 +5,8 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # `studio` adds JACK, ALSA and X11. On macOS, CoreMIDI needs no feature.
-FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
+comma := ,
+FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad$(comma)desktop,studio)
 
 # Seconds for each fuzz target.
 TIME ?= 20
@@ -16,13 +17,15 @@ FAULTS ?= 1000
 SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test eval test-vm check check-macos build bench bench-quick instructions fuzz fuzz-seeded soak torture tools bench-tools test-tools screenshots
+.PHONY: help run test eval test-vm check check-macos check-windows test-windows build dist bench bench-quick instructions \
+	fuzz fuzz-seeded soak torture tools bench-tools test-tools screenshots
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
+	@[ -d target/quick ] || echo "conductor: the first build compiles about 350 crates; on two cores it takes some ten minutes"
+	cargo run --profile quick --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what the tests need, and run all tests
 	.ci/comments
@@ -33,7 +36,7 @@ test: test-tools ## install what the tests need, and run all tests
 eval: tools ## check what a model sees: tokens of each view, the search for tools, and forty replayed tasks
 	cargo test --locked --package conductor --features $(FEATURES) --test integration -- evaluation model_view call_tool --nocapture
 
-test-vm: tools ## test the ALSA sequencer and gamepads on a real kernel, in an unprivileged virtual machine
+test-vm: tools ## test the ALSA sequencer, gamepads and virtual keyboards on a real kernel, in an unprivileged virtual machine
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
@@ -49,11 +52,25 @@ check: tools ## check formatting, lints and dependencies, without tests
 check-macos: tools ## check the lints of the macOS code, on any machine; nothing is linked or run
 	.ci/check-macos
 
+check-windows: tools ## check the lints of the Windows code, on any machine; nothing is linked or run
+	@.ci/install .ci/packages.windows
+	.ci/check-windows
+
+test-windows: tools ## build for Windows, and run the suites of .ci/windows-suites under Wine
+	@.ci/install .ci/packages.windows
+	.ci/test-windows
+
 screenshots: test-tools ## write the pictures of the console into docs/images
 	cargo test --locked --package conductor --features studio --test end_to_end -- --ignored --exact console_page::screenshots_of_every_view
 
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
+
+dist: tools ## build and check the release artefacts: archive, Debian package, MCP bundle, SBOM
+	@.ci/install .ci/packages.dist
+	@command -v npm >/dev/null || .ci/install .ci/packages.node
+	@packaging/tools
+	packaging/dist
 
 bench: test-tools bench-tools ## measure everything beside its peers; writes docs/benchmarks.md and its plots
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio

@@ -8,7 +8,7 @@ const KEY = 'conductor-key';
 
 export const key = () => sessionStorage.getItem(KEY);
 
-/** Ends the session in this page, for example after a 401. Replaced by the store. */
+/** Called when the session has ended, for example after a 401. The store sets it. */
 let ended = () => {};
 /** @param {() => void} handler */
 export const onEnded = (handler) => {
@@ -19,7 +19,7 @@ export function forget() {
   sessionStorage.removeItem(KEY);
 }
 
-/** An answer of the daemon that is an error. */
+/** An error that the daemon returned. */
 export class RequestError extends Error {
   /**
    * @param {number} status
@@ -119,9 +119,9 @@ export const play = (events, device) => json('/console/play', device ? { device,
 export const front = (visible) => json('/console/front', { visible });
 
 /**
- * Reads the event stream until it ends or fails.
+ * Reads the event stream until it ends or fails, or until `handle` returns false.
  * @param {number} since
- * @param {(seq: number, event: import('../contract.d.ts').ConsoleEvent) => void} handle
+ * @param {(event: import('../contract.d.ts').ConsoleEvent) => boolean} handle
  * @param {AbortSignal} signal
  * @param {() => void} opened
  */
@@ -138,15 +138,16 @@ export async function events(since, handle, signal, opened) {
     const blocks = rest.split('\n\n');
     rest = blocks.pop() ?? '';
     for (const block of blocks) {
-      let seq = since;
       let type = '';
       let data = '';
       for (const line of block.split('\n')) {
-        if (line.startsWith('id:')) seq = Number(line.slice(3).trim());
-        else if (line.startsWith('event:')) type = line.slice(6).trim();
+        if (line.startsWith('event:')) type = line.slice(6).trim();
         else if (line.startsWith('data:')) data += line.slice(5).trimStart();
       }
-      if (type) handle(seq, /** @type {any} */ ({ type, data: JSON.parse(data) }));
+      if (type && !handle(/** @type {any} */ ({ type, data: JSON.parse(data) }))) {
+        await reader.cancel();
+        return;
+      }
     }
   }
 }

@@ -2,16 +2,16 @@
 // and are drawn at most once per animation frame.
 
 import * as api from './api.js';
-import { LitElement } from '../vendor/lit.js';
+import { html, LitElement } from '../vendor/lit.js';
 
 /** @typedef {import('../contract.d.ts').State} State */
 /** @typedef {import('../contract.d.ts').ConsoleEvent} ConsoleEvent */
 /** @typedef {import('../contract.d.ts').Question} Question */
 /** @typedef {import('../contract.d.ts').TraceRecord} TraceRecord */
 
-/** Records that the page keeps. */
+/** Maximum number of trace records that the page keeps. */
 const TRACE = 500;
-/** Decided questions that the page keeps. */
+/** Maximum number of decided questions that the page keeps. */
 const DECIDED = 200;
 /** Samples of an hour, at one per second. */
 const SAMPLES = 3600;
@@ -23,26 +23,28 @@ class Store extends EventTarget {
   connection = 'login';
   /** Why the last session ended. */
   endReason = '';
-  /** Decided questions of this page's time, newest first. @type {Question[]} */
+  /** Questions decided since the page was opened, newest first. @type {Question[]} */
   decided = [];
   /** @type {import('../contract.d.ts').HealthSample[]} */
   samples = [];
   /** Calls that run now. @type {Map<string, { tool: string, principal: string }>} */
   running = new Map();
-  /** Events that this page was too slow for, since it was opened. */
+  /** Number of events that this slow page has missed since it was opened. */
   missed = 0;
   /** Difference between the daemon's clock and this page's clock, in milliseconds. */
   skew = 0;
   /** When the daemon started, on its own clock. */
   startedAt = 0;
-  /** Mutes the redraw of the stream. */
+  /** Whether the stream is paused: new records are kept, but not drawn. */
   paused = false;
-  /** Records that came while the stream was paused. */
+  /** Number of records that arrived while the stream was paused. */
   heldBack = 0;
   /** The trace as the stream shows it. @type {TraceRecord[]} */
   shownTrace = [];
 
   #seq = 0;
+  /** Whether events were lost, so that the page needs a new snapshot. */
+  #behind = false;
   /** @type {AbortController | null} */
   #abort = null;
   #frame = 0;
@@ -77,7 +79,7 @@ class Store extends EventTarget {
     this.dispatchEvent(new CustomEvent('change', { detail: topics }));
   }
 
-  /** Opens the session: a snapshot, then the stream, again after each loss. */
+  /** Reads a snapshot, then the event stream. Repeats both after each lost connection. */
   async open() {
     this.#abort?.abort();
     const abort = new AbortController();
@@ -88,11 +90,17 @@ class Store extends EventTarget {
     while (!abort.signal.aborted && api.key()) {
       try {
         await this.#snapshot();
-        await api.events(this.#seq, (seq, event) => this.#receive(seq, event), abort.signal, () => {
+        await api.events(this.#seq, (event) => this.#receive(event), abort.signal, () => {
           wait = 250;
           this.connection = 'open';
           this.touch('connection');
         });
+        // A page that fell behind starts again with a snapshot; older events must not replace newer state.
+        if (this.#behind) {
+          this.#behind = false;
+          await new Promise((done) => setTimeout(done, 100));
+          continue;
+        }
       } catch (error) {
         if (abort.signal.aborted) return;
         if (error instanceof api.RequestError && error.status === 401) return;
@@ -121,17 +129,16 @@ class Store extends EventTarget {
     this.startedAt = Date.parse(state.now) - state.status.uptime_secs * 1000;
     this.#seq = state.seq;
     if (!this.paused) this.shownTrace = state.trace;
+    // Calls may have ended and documents may have changed without an event for this page.
+    this.running.clear();
+    this.dispatchEvent(new CustomEvent('changed', { detail: '' }));
     this.touch('all');
   }
 
-  /**
-   * @param {number} seq
-   * @param {ConsoleEvent} event
-   */
-  #receive(seq, event) {
+  /** Applies an event. Returns whether the page continues to read. @param {ConsoleEvent} event */
+  #receive(event) {
     const state = this.state;
-    if (!state) return;
-    this.#seq = Math.max(this.#seq, seq);
+    if (!state) return false;
     switch (event.type) {
       case 'trace': {
         const last = state.trace.at(-1)?.seq ?? -1;
@@ -186,12 +193,12 @@ class Store extends EventTarget {
         break;
       case 'behind':
         this.missed += event.data.missed;
-        this.#snapshot().catch(() => {});
-        break;
+        this.#behind = true;
+        return false;
       case 'ended':
         api.forget();
         this.end(event.data.reason);
-        return;
+        return false;
       case 'changed':
         this.dispatchEvent(new CustomEvent('changed', { detail: event.data.uri }));
         break;
@@ -202,6 +209,7 @@ class Store extends EventTarget {
         break;
     }
     this.touch(event.type);
+    return true;
   }
 
   /** @param {Question} question */
@@ -222,7 +230,7 @@ class Store extends EventTarget {
 export const store = new Store();
 api.onEnded(() => store.end('ended'));
 
-/** A view: drawn into the page itself, again when one of its topics changes. */
+/** Base class of the views. A view has no shadow root, and is drawn again when one of its topics changes. */
 export class View extends LitElement {
   /** Topics that this view shows; `null` means all. @type {string[] | null} */
   static topics = null;
@@ -250,4 +258,73 @@ export class View extends LitElement {
     super.disconnectedCallback();
     store.removeEventListener('change', this.onChange);
   }
+}
+
+/** A list next to the details of its chosen row. On a narrow screen, the details cover the list. */
+export class ListView extends View {
+  /** @type {typeof LitElement.properties} */
+  static properties = { open: { state: true } };
+
+  constructor() {
+    super();
+    /** Whether the details cover the list, on a narrow screen. */
+    this.open = false;
+  }
+
+  /** CSS classes of the element that contains the list and the details. */
+  get sides() {
+    return `list-detail ${this.open ? 'open' : ''}`;
+  }
+
+  /** The button that returns from the details to the list, on a narrow screen. */
+  back() {
+    return html`<button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button>`;
+  }
+}
+
+/** Base class of views that show documents. Reads them when the view appears, and again after each change. */
+export class DocumentView extends View {
+  static topics = ['changed'];
+  /** Prefix of the URIs of these documents. */
+  static scheme = '';
+
+  constructor() {
+    super();
+    this.busy = false;
+    this.again = false;
+    /** @param {Event} event */
+    this.onDocument = (event) => {
+      const uri = String(/** @type {CustomEvent} */ (event).detail);
+      // Without a URI, every document may have changed.
+      if (!uri || uri.startsWith(/** @type {typeof DocumentView} */ (this.constructor).scheme)) this.load();
+    };
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    store.addEventListener('changed', this.onDocument);
+    this.load();
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    store.removeEventListener('changed', this.onDocument);
+  }
+
+  async load() {
+    // Changes that arrive during a read cause one more read, not one read each.
+    if (this.busy) {
+      this.again = true;
+      return;
+    }
+    this.busy = true;
+    do {
+      this.again = false;
+      await this.readAll();
+    } while (this.again);
+    this.busy = false;
+  }
+
+  /** Reads the data that the view shows. */
+  async readAll() {}
 }

@@ -16,7 +16,7 @@ import { plain } from '../lib/text.js';
  * @param {{ choices?: string[], schema?: any, required?: boolean, help?: string }} [options]
  */
 export function field(label, value, change, { choices, schema = {}, required = false, help = '' } = {}) {
-  const title = html`<span>${plain(label, 60)}${required ? html` <span class="dim">required</span>` : ''}</span>`;
+  const title = html`<span>${plain(label, 60)}${required && !choices ? html` <span class="must" title="required" aria-label="required">*</span>` : ''}</span>`;
   const hint = help ? html`<span class="small">${help}</span>` : '';
   const type = schema.type ?? typeof value;
   if (choices) {

@@ -1,10 +1,11 @@
-// Approvals: every waiting call and plan with all its facts, the decision, and the history.
+// Approvals: every waiting call and plan with all its facts, the buttons to decide, and the
+// history.
 
 import { html, nothing, ref, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
 import { decideOne, dialog, fail, say } from '../lib/actions.js';
 import { countdown, dayTime } from '../lib/format.js';
-import { store, View } from '../lib/store.js';
+import { ListView, store } from '../lib/store.js';
 import { lines, name, plain, short } from '../lib/text.js';
 import { diff, facts, tier, who } from '../parts/question.js';
 
@@ -25,11 +26,11 @@ const STATES = {
   undone: { word: 'undone', kind: '' },
 };
 
-class ViewApprovals extends View {
+class ViewApprovals extends ListView {
   static topics = ['question', 'config', 'status'];
   static properties = {
     chosen: { state: true }, marked: { state: true }, tab: { state: true }, history: { state: true }, full: { state: true },
-    reasoning: { state: true }, open: { state: true }, asksToNotify: { state: true }, waitingConfig: { state: true },
+    reasoning: { state: true }, asksToNotify: { state: true }, waitingConfig: { state: true },
   };
 
   constructor() {
@@ -44,8 +45,6 @@ class ViewApprovals extends View {
     this.full = new Map();
     /** The question whose reason is being written. */
     this.reasoning = '';
-    /** Whether the detail covers the list, on a narrow screen. */
-    this.open = false;
     this.asksToNotify = 'Notification' in window && Notification.permission === 'default';
     /** @type {import('../contract.d.ts').Reads['config_waiting']['answer'] | null} */
     this.waitingConfig = null;
@@ -75,7 +74,7 @@ class ViewApprovals extends View {
     }
   }
 
-  /** The history that was read, with the decisions that came since. */
+  /** The history from the daemon, with the decisions made since it was read. */
   past() {
     const fresh = new Set(store.decided.map((it) => it.id));
     return [...store.decided, ...this.history.filter((it) => !fresh.has(it.id))].filter((it) => it.kind !== 'standing').slice(0, MOST);
@@ -172,7 +171,7 @@ class ViewApprovals extends View {
 
   /** @param {Question} question */
   async undo(question) {
-    const sure = await dialog('Undo this change?', html`<p class="dim">${lines(question.summary)}</p><p>The configuration or file goes back to its earlier text.</p>`, [
+    const sure = await dialog('Undo this change?', html`<p class="dim">${lines(question.summary)}</p><p>The earlier text of the configuration or file is restored.</p>`, [
       { label: 'Keep it', value: '' }, { label: 'Undo', value: 'yes', kind: 'primary' },
     ]);
     if (sure !== 'yes') return;
@@ -233,8 +232,8 @@ class ViewApprovals extends View {
         ${this.marked.size ? html`<span class="dim small">${this.marked.size} marked</span><button class="btn small" type="button" @click=${() => this.batch('yes')}>Allow</button><button class="btn small danger" type="button" @click=${() => this.batch('no')}>Deny</button>` : nothing}
         ${this.asksToNotify ? html`<button class="btn quiet hide-narrow" type="button" @click=${() => this.permitNotifications()}>Notify me in this browser</button>` : nothing}
       </div>
-      ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
-      ${question ? html`<div class="list-detail ${this.open ? 'open' : ''}">
+      ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside Conductor</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
+      ${question ? html`<div class=${this.sides}>
         <section class="panel list" aria-label=${this.tab === 'waiting' ? 'Waiting requests' : 'History'}>
           ${repeat(list, (it) => it.id, (it) => this.row(it, it.id === question.id))}
         </section>
@@ -275,7 +274,7 @@ class ViewApprovals extends View {
     return html`
       ${pending && whole > 0 ? html`<div class="timer" aria-hidden="true"><i ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.transform = `scaleX(${Math.min(1, left / whole)})`; })}></i></div>` : nothing}
       <div class="question">
-        <div class="row wrap"><button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button><h2 class="grow">${lines(question.summary)}</h2>${tier(question.tier)}</div>
+        <div class="row wrap">${this.back()}<h2 class="grow">${lines(question.summary)}</h2>${tier(question.tier)}</div>
         <dl class="facts">
           <dt>Asks</dt><dd><strong>${name(client, 60)}</strong> <span class="dim">over ${kind === 'http' ? 'HTTP' : kind === 'socket' ? 'MCP' : kind}</span></dd>
           <dt>Tool</dt><dd><code>${name(question.tool, 80)}</code></dd>
@@ -283,6 +282,7 @@ class ViewApprovals extends View {
           <dt>Id</dt><dd><code>${question.short}</code> <span class="dim">${dayTime(question.created_at)}</span></dd>
         </dl>
         ${question.warnings?.length ? html`<div class="section">${question.warnings.map((it) => html`<p class="warn small">${lines(it)}</p>`)}</div>` : nothing}
+        ${(question.changes?.length ?? 0) > 1 ? html`<div class="section"><h3>${question.changes?.length} changes in one plan</h3><ol class="changes">${question.changes?.slice(0, 100).map((it) => html`<li>${lines(String(it.description ?? it.change_type ?? ''))}</li>`)}</ol></div>` : nothing}
         ${question.diff_preview ? html`<div class="section"><h3>Change</h3>${diff(question.diff_preview)}</div>` : nothing}
         ${rest.length ? html`<div class="section"><h3>${plan ? 'Facts' : 'Arguments'}</h3>${facts(rest)}${question.shortened && !this.full.has(question.id) ? html`<div><button class="btn small" type="button" @click=${() => this.showFull(question)}>Show everything</button></div>` : nothing}</div>` : nothing}
         ${question.decided ? html`<dl class="facts"><dt>Decision</dt><dd><span class="chip ${STATES[question.state].kind}">${STATES[question.state].word}</span> by ${name(who(question.decided.by).client, 40)} in the ${question.decided.channel === 'cli' ? 'terminal' : question.decided.channel}, ${dayTime(question.decided.at)}</dd>${question.decided.reason ? html`<dt>Reason</dt><dd>${lines(question.decided.reason)}</dd>` : nothing}</dl>` : nothing}
@@ -292,7 +292,7 @@ class ViewApprovals extends View {
 
   /** @param {Question} question @param {boolean} plan */
   decision(question, plan) {
-    if (!question.answerable) return html`<div class="decide"><span class="dim">Policy asks for the approval pad: answer there.</span></div>`;
+    if (!question.answerable) return html`<div class="decide"><span class="dim">Policy requires the approval pad: answer there.</span></div>`;
     if (this.reasoning === question.id) {
       return html`<form class="decide reason" @submit=${(/** @type {SubmitEvent} */ event) => { event.preventDefault(); const field = /** @type {HTMLInputElement} */ (this.querySelector('.reason input')); this.refuse(question, field.value.trim()); }}>
         <input class="input grow" maxlength="500" aria-label="Reason, which the client sees" placeholder="Reason, which the client sees (optional)" @keydown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') this.reasoning = ''; }}>

@@ -6,7 +6,7 @@ import * as api from '../lib/api.js';
 import { decideOne, fail, say } from '../lib/actions.js';
 import { bytes, clockTime, count, micros } from '../lib/format.js';
 import { store, View } from '../lib/store.js';
-import { lines, name } from '../lib/text.js';
+import { homely, lines, name } from '../lib/text.js';
 
 /** @typedef {import('../contract.d.ts').HealthSample} HealthSample */
 /** @typedef {{ id: string, title: string, series: { label: string, of: (now: HealthSample, before: HealthSample | undefined) => number | null, stroke: string }[], show: (value: number) => string }} Chart */
@@ -22,6 +22,9 @@ const rate = (key) => (/** @type {HealthSample} */ now, /** @type {HealthSample 
 const gauge = (key) => (/** @type {HealthSample} */ now) => /** @type {number | null} */ (now[key]);
 /** @param {number} value */
 const perSecond = (value) => `${value < 10 ? value.toFixed(1) : count(value)}/s`;
+
+/** Steps of an axis in bytes. */
+const MEGABYTES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000].map((it) => it * 2 ** 20);
 
 /** @type {Chart[]} */
 const CHARTS = [
@@ -125,8 +128,8 @@ class ViewHealth extends View {
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { stroke: colour('--dim'), font: '11px Inter, system-ui, sans-serif', grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false } };
     return new uPlot({
-      width: host.clientWidth, height: 150, legend: { show: false }, cursor: { y: false, points: { size: 6 } }, scales: { y: { range: (/** @type {unknown} */ _, /** @type {number} */ low, /** @type {number} */ high) => [0, Math.max(high * 1.15, 1)] } },
-      axes: [{ ...axis, space: 70, size: 28, values: (/** @type {unknown} */ _, /** @type {number[]} */ list) => list.map((it) => clockTime(it * 1000).slice(0, this.span > 5 ? 5 : 8)) }, { ...axis, size: 56, space: 34, values: (/** @type {unknown} */ _, /** @type {number[]} */ list) => list.map((it) => chart.show(it)) }],
+      width: host.clientWidth, height: 150, padding: [10, 12, 0, 0], legend: { show: false }, cursor: { y: false, points: { size: 6 } }, scales: { y: { range: (/** @type {unknown} */ _, /** @type {number} */ low, /** @type {number} */ high) => [0, Math.max(high * 1.15, 1)] } },
+      axes: [{ ...axis, space: 70, size: 28, values: (/** @type {unknown} */ _, /** @type {number[]} */ list) => list.map((it) => clockTime(it * 1000).slice(0, this.span > 5 ? 5 : 8)) }, { ...axis, size: 60, space: 34, ...(chart.id === 'memory' ? { incrs: MEGABYTES } : {}), values: (/** @type {unknown} */ _, /** @type {number[]} */ list) => list.map((it) => chart.show(it)) }],
       series: [{}, ...chart.series.map((it) => ({ label: it.label, stroke: colour(it.stroke), width: 1.5, points: { show: false }, fill: it.stroke === '--accent' ? `${colour('--accent')}18` : undefined }))],
     }, data, host);
   }
@@ -143,10 +146,10 @@ class ViewHealth extends View {
       <div class="stack gap">
         <div class="charts">${CHARTS.map((chart) => html`<section class="panel chart" aria-label=${chart.title}><header><h2>${chart.title}</h2><span class="row small">${chart.series.map((it) => { const value = this.last(samples, it); return html`<span class="dim"><span class="dot swatch${it.stroke}"></span> ${it.label} <strong class="figure">${value === null ? '–' : chart.show(value)}</strong></span>`; })}</span></header><div class="plot" data-chart=${chart.id}></div></section>`)}</div>
         <div class="two even">
-          <section class="panel" aria-label="Checks"><header><h2>Checks</h2><span class="grow"></span><button class="btn small quiet" type="button" @click=${() => this.load()}>Check again</button></header>${checks.length ? html`<ul>${repeat([...bad, ...checks.filter((it) => it.grade === 'ok')], (it) => it.check, (it) => html`<li class="check-row"><span class="dot ${it.grade === 'ok' ? 'on' : it.grade === 'note' ? 'warn' : 'bad'}" role="img" aria-label=${it.grade}></span><strong>${name(it.check, 40)}</strong><span>${lines(it.detail)}${it.cure ? html`<br><span class="dim">${lines(it.cure)}</span>` : nothing}</span></li>`)}</ul>` : html`<div class="empty"><p>The checks have not run yet.</p></div>`}</section>
+          <section class="panel" aria-label="Checks"><header><h2>Checks</h2><span class="grow"></span><button class="btn small quiet" type="button" @click=${() => this.load()}>Check again</button></header>${checks.length ? html`<ul>${repeat([...bad, ...checks.filter((it) => it.grade === 'ok')], (it) => it.check, (it) => html`<li class="check-row"><span class="dot ${it.grade === 'ok' ? 'on' : it.grade === 'note' ? 'warn' : 'bad'}" role="img" aria-label=${it.grade}></span><strong>${name(it.check, 40)}</strong><span>${lines(homely(it.detail))}${it.cure ? html`<br><span class="dim">${lines(homely(it.cure))}</span>` : nothing}</span></li>`)}</ul>` : html`<div class="empty"><p>The checks have not run yet.</p></div>`}</section>
           <div class="stack gap">
             <section class="panel" aria-label="Latency histogram"><header><h2>Latency since the start</h2></header><div class="body">${this.histogram(state.meters.latency)}</div></section>
-            <section class="panel" aria-label="Circuit breakers"><header><h2>Circuit breakers</h2></header>${circuits.length ? html`<ul>${circuits.map((it) => html`<li class="check-row"><span class="dot ${it.state === 'Passing' ? 'on' : it.state === 'Probing' ? 'warn' : 'bad'}" role="img" aria-label=${it.state}></span><strong>${name(it.tool, 30)}</strong><span class="row wrap"><span class="grow">${it.state === 'Passing' ? 'passing again' : `${it.state.toLowerCase()} after ${it.failures} failures`}${it.targets[0]?.cause ? html`<br><span class="dim">${name(it.targets[0].cause.message, 80)}</span>` : nothing}</span>${it.state === 'Passing' ? nothing : html`<button class="btn small" type="button" @click=${() => this.reset(it.tool)}>Reset</button>`}</span></li>`)}</ul>` : html`<div class="body dim small">Every tool passes. A tool that keeps failing is stopped here, with the reason.</div>`}</section>
+            <section class="panel" aria-label="Circuit breakers"><header><h2>Circuit breakers</h2></header>${circuits.length ? html`<ul>${circuits.map((it) => html`<li class="check-row"><span class="dot ${it.state === 'Passing' ? 'on' : it.state === 'Probing' ? 'warn' : 'bad'}" role="img" aria-label=${it.state}></span><strong>${name(it.tool, 30)}</strong><span class="row wrap"><span class="grow">${it.state === 'Passing' ? 'passing again' : `${it.state.toLowerCase()} after ${it.failures} failures`}${it.targets[0]?.cause ? html`<br><span class="dim">${name(it.targets[0].cause.message, 80)}</span>` : nothing}</span>${it.state === 'Passing' ? nothing : html`<button class="btn small" type="button" @click=${() => this.reset(it.tool)}>Reset</button>`}</span></li>`)}</ul>` : html`<div class="body dim small">No circuit breaker is open. A tool that keeps failing is switched off and listed here with the reason.</div>`}</section>
           </div></div></div>`;
   }
 
@@ -163,7 +166,7 @@ class ViewHealth extends View {
     if (first < 0) return html`<p class="dim small">No event was handled yet.</p>`;
     const last = latency.counts.findLastIndex((it) => it > 0);
     return html`<div class="bars">${latency.counts.map((it, at) => (at < first || at > last ? nothing : html`<div class="bar"><span class="num dim">${at < latency.bounds_us.length ? `≤ ${micros(latency.bounds_us[at])}` : 'slower'}</span><meter class="bar-meter" min="0" max=${most} value=${it} aria-label="${micros(latency.bounds_us[at])}"></meter><span class="num">${count(it)}</span></div>`))}</div>
-      <p class="dim small">median ${micros(latency.p50_us) || '–'}, 99 % under ${micros(latency.p99_us) || '–'}, slowest ${micros(latency.max_us) || '–'}</p>`;
+      <p class="dim small under-bars">median ${micros(latency.p50_us) || '–'}, 99 % within ${micros(latency.p99_us) || '–'}, slowest ${micros(latency.max_us) || '–'}</p>`;
   }
 }
 customElements.define('view-health', ViewHealth);

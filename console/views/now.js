@@ -15,9 +15,11 @@ const ROWS = 60;
 const ACTIVE = 250;
 /** Shortest time between two drawings of the stream, in milliseconds. */
 const REDRAW = 100;
-/** A drawing takes at most this part of the time; on a slow machine there are fewer drawings. */
+/** Maximum fraction of the time that drawings take. A slow machine therefore draws less often. */
 const SHARE = 0.15;
 const SLOWEST_REDRAW = 800;
+/** Number of seconds that the strip above the stream shows. */
+const SECONDS = 90;
 
 /** The colour names of the configuration that the page can show. */
 const COLOURS = new Set(['red', 'orange', 'yellow', 'green', 'cyan', 'blue', 'purple', 'pink', 'white']);
@@ -54,11 +56,15 @@ class ViewNow extends View {
     this.controllers = [];
     /** @type {import('../contract.d.ts').ModeMappings[]} */
     this.mappings = [];
+    /** Events of each second that fired, and that did not. @type {Map<number, { fired: number, other: number }>} */
+    this.seconds = new Map();
+    /** @param {Event} event */
+    this.onRecords = (event) => this.note(/** @type {CustomEvent<TraceRecord[]>} */ (event).detail);
     this.lastDraw = 0;
     this.pause_ms = REDRAW;
     this.timer = 0;
     this.tick = 0;
-    /** Draws the view at most every REDRAW ms; decisions are not in this view. @param {Event} event */
+    /** Draws the view at most every REDRAW ms. @param {Event} event */
     this.onChange = (event) => {
       const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
       if (topics.has('config') || topics.has('all')) this.load();
@@ -75,6 +81,9 @@ class ViewNow extends View {
   connectedCallback() {
     super.connectedCallback();
     addEventListener('hashchange', this.onHash);
+    store.addEventListener('records', this.onRecords);
+    this.seconds.clear();
+    this.note(store.state?.trace ?? []);
     this.onHash();
     this.tick = setInterval(() => this.requestUpdate(), 1000);
     this.load();
@@ -83,6 +92,7 @@ class ViewNow extends View {
   disconnectedCallback() {
     super.disconnectedCallback();
     removeEventListener('hashchange', this.onHash);
+    store.removeEventListener('records', this.onRecords);
     clearInterval(this.tick);
     clearTimeout(this.timer);
     this.timer = 0;
@@ -122,14 +132,14 @@ class ViewNow extends View {
         <div class="segments" role="group" aria-label="Mode">${state.modes.modes.map((mode) => html`<button type="button" aria-pressed=${mode.name === state.modes.current} title="Switch to ${plain(mode.name, 200)}" @click=${() => this.switchMode(mode.name)}><span class="dot colour-${COLOURS.has(mode.color ?? '') ? mode.color : 'none'}"></span>${short(mode.name, 24)}</button>`)}</div>
         ${state.learning ? html`<a class="chip accent" href="#/mappings?learn">learning</a>` : nothing}
         <span class="grow"></span>
-        ${state.status.performance_lock ? nothing : html`<button class="btn quiet hide-narrow" type="button" title="AI clients cannot change modes or send MIDI" @click=${() => decideOne({ decision: 'performance_lock', on: true })}>Lock the stage</button>`}
+        ${state.status.performance_lock ? nothing : html`<button class="btn quiet hide-narrow" type="button" title="AI clients cannot change modes or send MIDI" @click=${() => decideOne({ decision: 'performance_lock', on: true })}>Performance lock</button>`}
         <button class="btn danger" type="button" @click=${() => this.panic()}>Panic</button>
       </div>
       <div class="now-grid">
         <section class="panel" aria-label="Controller">
           <header>
             ${inputs.length > 1 ? html`<div class="segments" role="group" aria-label="Controller">${inputs.map((it) => html`<button type="button" aria-pressed=${it.device_id === device} @click=${() => { this.device = it.device_id; }}>${short(it.device_id, 24)}</button>`)}</div>` : html`<h2>${device ? name(device, 40) : 'Controller'}</h2>`}
-            <span class="grow"></span><span class="dim small hide-narrow">Played here, events count as from the network, not as your hand.</span>
+            <span class="grow"></span><span class="dim small hide-narrow">Events that you play here count as events from the network.</span>
           </header>
           ${device ? html`<console-surface .device=${device} .controllers=${this.controllers} .modes=${this.mappings}></console-surface>` : html`<div class="empty"><strong>No controller yet</strong><p>Connect one, then name it in config.toml, or start the demo with <code>conductor up --demo</code>.</p></div>`}
         </section>
@@ -140,6 +150,38 @@ class ViewNow extends View {
           ${this.held(state)}
         </div>
       </div>`;
+  }
+
+  /** Counts events by their second. @param {TraceRecord[]} records */
+  note(records) {
+    for (const record of records) {
+      if (!record.event) continue;
+      const second = Math.floor(store.wall(record.at_us) / 1000);
+      const bar = this.seconds.get(second) ?? { fired: 0, other: 0 };
+      bar[record.outcome === 'fired' ? 'fired' : 'other'] += 1 + (record.coalesced ?? 0);
+      this.seconds.set(second, bar);
+    }
+    const oldest = Math.floor(store.now() / 1000) - SECONDS;
+    for (const second of this.seconds.keys()) if (second < oldest) this.seconds.delete(second);
+  }
+
+  /** The last seconds as bars: events that fired below, the others above. */
+  activity() {
+    const last = Math.floor(store.now() / 1000);
+    const most = Math.max(6, ...[...this.seconds.values()].map((it) => it.fired + it.other));
+    let fired = '';
+    let other = '';
+    let total = 0;
+    for (const [second, bar] of this.seconds) {
+      const x = SECONDS - 1 - (last - second);
+      if (x < 0 || x >= SECONDS) continue;
+      total += bar.fired + bar.other;
+      const low = 100 - (bar.fired / most) * 100;
+      const high = low - (bar.other / most) * 100;
+      if (bar.fired) fired += `M${x + 0.15} 100V${low}h.7V100z`;
+      if (bar.other) other += `M${x + 0.15} ${low}V${high}h.7V${low}z`;
+    }
+    return html`<div class="activity" role="img" aria-label="${total} events in the last ${SECONDS} seconds"><svg viewBox="0 0 ${SECONDS} 100" preserveAspectRatio="none" aria-hidden="true"><path class="fired" d=${fired}/><path class="other" d=${other}/></svg><span aria-hidden="true">last ${SECONDS} s</span></div>`;
   }
 
   /** @param {import('../contract.d.ts').State} state */
@@ -153,6 +195,7 @@ class ViewNow extends View {
         <span class="grow"></span>
         <button class="btn small" type="button" aria-pressed=${store.paused} @click=${() => this.pause()}>${store.paused ? (store.heldBack ? `Resume (${count(store.heldBack)} new)` : 'Resume') : 'Pause'}</button>
       </header>
+      ${this.activity()}
       <div class="rows" role="table" aria-label="Events, newest first" tabindex="0">
         <div class="ev head-row opt-head" role="row"><span role="columnheader">time</span><span class="opt" role="columnheader">device</span><span role="columnheader">event</span><span role="columnheader">outcome</span><span class="opt" role="columnheader">mapping and action</span><span class="lat opt" role="columnheader">latency</span></div>
         ${rows.length ? rows.map(eventRow) : html`<div class="empty"><strong>${quiet ? 'Every event did something' : 'Nothing has been played'}</strong><p>${state.trace.length ? 'No event of this kind is among the last 500.' : html`Touch a pad, or press one above. From a terminal: <code>conductor send "pads hand" on:36</code>`}</p></div>`}
@@ -169,7 +212,7 @@ class ViewNow extends View {
         const age = meter ? store.now() - store.wall(meter.last_us) : Infinity;
         const status = !it.connected ? 'not connected' : !it.enabled ? 'muted' : 'connected';
         return html`<li class="device"><span class="light ${it.connected ? (it.enabled ? 'connected' : 'muted') : ''} ${it.connected && age < ACTIVE ? 'active' : ''}" role="img" aria-label=${status}></span>
-          <span class="cut" title=${plain(it.description ?? it.port_name ?? '', 200)}><strong>${name(it.device_id, 26)}</strong>${it.tainted ? html` <span class="chip" title="Any program can send to this port, so its events do not count as your hand">open port</span>` : nothing}</span>
+          <span class="cut" title=${plain(it.description ?? it.port_name ?? '', 200)}><strong>${name(it.device_id, 26)}</strong>${it.tainted ? html` <span class="chip" title="Any program can send to this port, so its events do not count as played by a person">open port</span>` : nothing}</span>
           ${it.connected ? html`<button class="btn small quiet" type="button" aria-pressed=${!it.enabled} aria-label="${it.enabled ? 'Mute' : 'Unmute'} ${plain(it.device_id, 40)}" @click=${() => this.mute(it.device_id, !it.enabled)}>${it.enabled ? 'Mute' : 'Muted'}</button>` : html`<span class="dim small">absent</span>`}
           <span></span><span class="dim small">${meter ? html`${count(meter.events)} ${meter.events === 1 ? 'event' : 'events'}, ${ago(age)}` : 'no event yet'}</span><span></span></li>`;
       })}</ul>` : html`<div class="empty"><p>No device. Connect a controller; it appears here by itself.</p></div>`}
@@ -214,7 +257,7 @@ class ViewNow extends View {
    */
   async mute(device_id, enabled) {
     const done = await call('conductor_set_device_enabled', { device_id, enabled });
-    if (done) say(enabled ? `${plain(device_id, 40)} plays again.` : `${plain(device_id, 40)} is muted.`);
+    if (done) say(enabled ? `${plain(device_id, 40)} is no longer muted.` : `${plain(device_id, 40)} is muted.`);
   }
 
   async panic() {

@@ -2,7 +2,7 @@
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import { call, dialog, say } from '../lib/actions.js';
-import { store, View } from '../lib/store.js';
+import { DocumentView } from '../lib/store.js';
 import { lines, name, plain, short } from '../lib/text.js';
 import { picture } from '../parts/drawing.js';
 
@@ -11,11 +11,11 @@ import { picture } from '../parts/drawing.js';
 /** Revisions that the person has looked at, by patch. @type {Map<string, number>} */
 const looked = new Map();
 
-/** Kinds of differences that belong to a box that is still there. */
+/** Kinds of changes whose box still exists. */
 const MARKED = new Set(['box_added', 'text_changed', 'moved', 'renamed', 'attributes_changed']);
 
-class ViewPatches extends View {
-  static topics = ['changed'];
+class ViewPatches extends DocumentView {
+  static scheme = 'patch:';
   static properties = { patches: { state: true }, chosen: { state: true }, blob: { state: true }, marks: { state: true }, console: { state: true } };
 
   constructor() {
@@ -29,23 +29,10 @@ class ViewPatches extends View {
     this.marks = [];
     /** @type {{ level?: string, text?: string, message?: string }[]} */
     this.console = [];
-    /** @param {Event} event */
-    this.onChanged = (event) => {
-      if (String(/** @type {CustomEvent} */ (event).detail).startsWith('patch:')) this.load();
-    };
-    this.busy = false;
-    this.again = false;
-  }
-
-  connectedCallback() {
-    super.connectedCallback();
-    store.addEventListener('changed', this.onChanged);
-    this.load();
   }
 
   disconnectedCallback() {
     super.disconnectedCallback();
-    store.removeEventListener('changed', this.onChanged);
     this.seen();
   }
 
@@ -57,20 +44,6 @@ class ViewPatches extends View {
 
   current() {
     return this.patches?.find((it) => it.patch_id === this.chosen) ?? this.patches?.[0] ?? null;
-  }
-
-  async load() {
-    // Several changes in a row cause one more reading, not one each.
-    if (this.busy) {
-      this.again = true;
-      return;
-    }
-    this.busy = true;
-    do {
-      this.again = false;
-      await this.readAll();
-    } while (this.again);
-    this.busy = false;
   }
 
   async readAll() {

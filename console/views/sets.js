@@ -2,7 +2,7 @@
 
 import { html, nothing, ref, repeat } from '../vendor/lit.js';
 import { call, dialog, say } from '../lib/actions.js';
-import { store, View } from '../lib/store.js';
+import { DocumentView } from '../lib/store.js';
 import { name, plain, short } from '../lib/text.js';
 import { picture } from '../parts/drawing.js';
 
@@ -12,8 +12,8 @@ const MOST_PARAMS = 60;
 
 /** @typedef {any} Track the answer of live_get_track */
 
-class ViewSets extends View {
-  static topics = ['changed'];
+class ViewSets extends DocumentView {
+  static scheme = 'ableton:';
   static properties = { overview: { state: true }, tracks: { state: true }, scenes: { state: true }, clip: { state: true }, roll: { state: true }, missing: { state: true }, chosen: { state: true } };
 
   constructor() {
@@ -30,24 +30,9 @@ class ViewSets extends View {
     this.missing = '';
     this.chosen = 0;
     this.path = '';
-    /** @param {Event} event */
-    this.onChanged = (event) => {
-      if (String(/** @type {CustomEvent} */ (event).detail).startsWith('ableton:')) this.load();
-    };
   }
 
-  connectedCallback() {
-    super.connectedCallback();
-    store.addEventListener('changed', this.onChanged);
-    this.load();
-  }
-
-  disconnectedCallback() {
-    super.disconnectedCallback();
-    store.removeEventListener('changed', this.onChanged);
-  }
-
-  async load() {
+  async readAll() {
     try {
       this.overview = (await call('live_get_song_overview', {}, { quiet: true }))?.result ?? null;
       this.missing = '';
@@ -93,7 +78,7 @@ class ViewSets extends View {
     const file = String(set.path ?? set.host).split('/').pop() ?? '';
     const running = set.host !== 'document';
     return html`<div class="head"><h1>Sets</h1><span class="sub">${name(file, 40)}</span>${set.dirty ? html`<span class="chip warn">not saved</span>` : nothing}<span class="grow"></span>
-        <button class="btn small" type="button" @click=${() => this.act('live_undo', 'Undone.')}>Undo</button><button class="btn small" type="button" @click=${() => this.act('live_redo', 'Redone.')}>Redo</button><button class="btn small" type="button" ?disabled=${!set.dirty} @click=${() => this.act('live_save_set', 'Saved.')}>Save</button><button class="btn" type="button" @click=${() => this.open()}>Open…</button></div>
+        <button class="btn" type="button" @click=${() => this.act('live_undo', 'Undone.')}>Undo</button><button class="btn" type="button" @click=${() => this.act('live_redo', 'Redone.')}>Redo</button><button class="btn" type="button" ?disabled=${!set.dirty} @click=${() => this.act('live_save_set', 'Saved.')}>Save</button><button class="btn" type="button" @click=${() => this.open()}>Open…</button></div>
       <div class="stack gap">
       <section class="panel" aria-label="Session"><header><h2>Session</h2><span class="dim small">${set.tempo} BPM, ${set.timeSignature}, ${set.trackCount} tracks, ${set.sceneCount} scenes${running ? '' : '. Clips can be fired when Live runs.'}</span></header>
         <div class="session" tabindex="0" ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.gridTemplateColumns = `repeat(${set.tracks.length}, minmax(110px, 200px)) 120px`; })}>
@@ -109,12 +94,12 @@ class ViewSets extends View {
     const clip = track?.clips?.filter((/** @type {any} */ it) => it.location === 'session')[row];
     if (!clip || clip.kind === 'empty') return html`<span class="clip none" aria-hidden="true"></span>`;
     const colour = `#${Number(clip.color ?? 0).toString(16).padStart(6, '0')}`;
-    return html`<button type="button" class="clip" title=${running ? 'Show; double click fires' : 'Show the notes'} ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.setProperty('--clip', colour); })} aria-pressed=${this.clip === clip.id} @click=${() => this.showClip(clip.id)} @dblclick=${() => running && this.fire('live_fire_clip', { clipId: clip.id })}>${clip.name ? short(clip.name, 22) : 'clip'}</button>`;
+    return html`<button type="button" class="clip" title=${running ? 'Show the notes; double-click to launch' : 'Show the notes'} ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.setProperty('--clip', colour); })} aria-pressed=${this.clip === clip.id} @click=${() => this.showClip(clip.id)} @dblclick=${() => running && this.fire('live_fire_clip', { clipId: clip.id })}>${clip.name ? short(clip.name, 22) : 'clip'}</button>`;
   }
 
   /** @param {string} tool @param {import('../contract.d.ts').JsonObject} args */
   async fire(tool, args) {
-    if (await call(tool, args)) say('Fired.');
+    if (await call(tool, args)) say('Launched.');
   }
 
   params() {

@@ -1,11 +1,12 @@
-// Why: the ladder of rules for one event, with what each rule wanted and got.
+// Why: the rules that were checked for one event, each with its condition and the actual value.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
 import { fail } from '../lib/actions.js';
 import { OUTCOMES, parse } from '../lib/events.js';
 import { clockTime, micros } from '../lib/format.js';
-import { store, View } from '../lib/store.js';
+import { actionText, continuousText, triggerText } from '../lib/rules.js';
+import { ListView, store } from '../lib/store.js';
 import { lines, name, plain, short } from '../lib/text.js';
 
 /** @typedef {import('../contract.d.ts').TraceRecord} TraceRecord */
@@ -21,13 +22,13 @@ const VERDICTS = {
   no_match: { word: 'Nothing happens', kind: 'warn' },
   muted: { word: 'The device is muted', kind: 'warn' },
   absent: { word: 'The device is not connected', kind: 'warn' },
-  tainted: { word: 'Needs a person’s hand', kind: 'warn' },
+  tainted: { word: 'Needs a person’s input', kind: 'warn' },
   refused: { word: 'Refused by the configuration', kind: 'bad' },
 };
 
-class ViewWhy extends View {
-  static topics = ['trace', 'modes', 'bindings'];
-  static properties = { seq: { state: true }, event: { state: true }, device: { state: true }, mode: { state: true }, explanation: { state: true }, record: { state: true }, filter: { state: true }, problem: { state: true }, open: { state: true } };
+class ViewWhy extends ListView {
+  static topics = ['trace', 'modes', 'bindings', 'config'];
+  static properties = { seq: { state: true }, event: { state: true }, device: { state: true }, mode: { state: true }, explanation: { state: true }, record: { state: true }, filter: { state: true }, problem: { state: true }, modes: { state: true } };
 
   constructor() {
     super();
@@ -41,19 +42,41 @@ class ViewWhy extends View {
     this.record = null;
     this.filter = 'all';
     this.problem = '';
-    this.open = false;
+    /** @type {import('../contract.d.ts').ModeMappings[]} */
+    this.modes = [];
     this.onHash = () => this.follow();
+    const redraw = this.onChange;
+    /** @param {Event} event */
+    this.onChange = (event) => {
+      const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
+      if (topics.has('config') || topics.has('all')) this.load();
+      redraw(event);
+    };
   }
 
   connectedCallback() {
     super.connectedCallback();
     addEventListener('hashchange', this.onHash);
+    this.load();
     this.follow();
   }
 
   disconnectedCallback() {
     super.disconnectedCallback();
     removeEventListener('hashchange', this.onHash);
+  }
+
+  async load() {
+    this.modes = (await api.read('mappings', {}).catch(() => null))?.modes ?? this.modes;
+  }
+
+  /** A rule in words: what the player does, and what happens then. @param {Explanation['candidates'][number]} rule */
+  words(rule) {
+    const mode = this.modes.find((it) => it.mode === rule.mode);
+    const row = mode?.mappings.find((it) => it.id === rule.mapping_id);
+    if (row) return { when: triggerText(row.trigger), then: actionText(row.action) };
+    const moving = mode?.continuous.find((it) => it.id === rule.mapping_id);
+    return { when: rule.gesture, then: moving ? continuousText(moving) : rule.action };
   }
 
   async follow() {
@@ -112,13 +135,13 @@ class ViewWhy extends View {
     const list = state.trace.filter((it) => it.event && (this.filter === 'all' || it.outcome !== 'fired')).slice(-MOST).reverse();
     return html`
       <div class="head"><h1>Why</h1><span class="sub hide-narrow">Which mapping an event fires, and why the others do not</span></div>
-      <div class="list-detail ${this.open ? 'open' : ''}">
+      <div class=${this.sides}>
         <section class="panel" aria-label="Recent events"><header><h2>Recent events</h2><span class="grow"></span><div class="segments" role="group" aria-label="Filter"><button type="button" aria-pressed=${this.filter === 'all'} @click=${() => { this.filter = 'all'; }}>All</button><button type="button" aria-pressed=${this.filter !== 'all'} @click=${() => { this.filter = 'quiet'; }}>Did nothing</button></div></header>
-          <div class="scroll">${list.length ? repeat(list, (it) => it.seq, (it) => html`<button type="button" class="ask slim" aria-current=${it.seq === this.seq} @click=${() => { this.open = true; this.choose(it); }}><span class="top"><strong class="cut">${short(parse(it.event).text, 40)}</strong><span class="left">${clockTime(store.wall(it.at_us))}</span></span><span class="row small dim"><span class="cut grow">${short(it.device, 30)}</span><span class="chip ${OUTCOMES[it.outcome].kind}">${OUTCOMES[it.outcome].word}</span></span></button>`) : html`<div class="empty"><p>${state.trace.length ? 'Every recent event did something.' : 'Play something, then choose the event here.'}</p></div>`}</div>
+          <div class="scroll">${list.length ? repeat(list, (it) => it.seq, (it) => html`<button type="button" class="ask heard-row" aria-current=${it.seq === this.seq} @click=${() => { this.open = true; this.choose(it); }}><span class="cut">${short(parse(it.event).text, 40)}<span class="dim small"> ${short(it.device, 20)}</span></span><span class="chip ${OUTCOMES[it.outcome].kind}">${OUTCOMES[it.outcome].word}</span><span class="dim small num">${clockTime(store.wall(it.at_us))}</span></button>`) : html`<div class="empty"><p>${state.trace.length ? 'Every recent event did something.' : 'Play something, then choose the event here.'}</p></div>`}</div>
         </section>
         <section class="panel detail" aria-label="Explanation">
           <form class="why-form" @submit=${(/** @type {SubmitEvent} */ event) => { event.preventDefault(); const form = new FormData(/** @type {HTMLFormElement} */ (event.target)); this.explain(String(form.get('event')).trim(), String(form.get('device')), String(form.get('mode'))); }}>
-            <button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button>
+            ${this.back()}
             <label class="field grow"><span>event</span><input name="event" class="mono" .value=${this.event} placeholder="on:36@100, cc:7=64, down:south" required spellcheck="false" autocomplete="off"></label>
             <label class="field"><span>device</span><select name="device"><option value="">any</option>${state.bindings.device_bindings.map((it) => html`<option value=${it.device_id} ?selected=${it.device_id === this.device}>${plain(it.device_id, 40)}</option>`)}</select></label>
             <label class="field"><span>mode</span><select name="mode">${state.modes.modes.map((it) => html`<option value=${it.name} ?selected=${it.name === (this.mode || state.modes.current)}>${plain(it.name, 40)}</option>`)}</select></label>
@@ -137,8 +160,10 @@ class ViewWhy extends View {
       ${record ? html`<div class="dim small">When it was played: <span class="chip ${OUTCOMES[record.outcome].kind}">${OUTCOMES[record.outcome].word}</span> ${record.mapping_id ? name(record.mapping_id, 40) : nothing} ${record.action ? html`→ ${name(record.action, 60)}` : nothing} ${record.reason ? lines(record.reason) : nothing} ${micros(record.latency_us)}</div>` : nothing}</div></div>
       ${it.candidates.length ? html`<ol class="ladder" aria-label="Rules in order">${it.candidates.slice(0, 60).map((rule) => {
         const passes = rule.failed.length === 0;
+        const { when, then } = this.words(rule);
         return html`<li class="rung ${rule.wins ? 'wins' : passes ? 'open' : ''}"><span class="step">${rule.wins ? '✓' : rule.rank}</span><div>
-          <div class="what-rule"><a href="#/mappings?mode=${encodeURIComponent(rule.mode)}&id=${encodeURIComponent(rule.mapping_id)}">${short(rule.mapping_id, 40)}</a><span class="dim small">${rule.mode === '*' ? 'global' : name(rule.mode, 30)}</span><span class="dim">${rule.gesture} → ${rule.action}</span>${rule.wins ? html`<span class="chip good">fires</span>` : passes ? html`<span class="chip accent">possible</span>` : nothing}</div>
+          <div class="what-rule"><a href="#/mappings?mode=${encodeURIComponent(rule.mode)}&id=${encodeURIComponent(rule.mapping_id)}">${short(rule.mapping_id, 40)}</a><span class="dim small">${rule.mode === '*' ? 'global' : name(rule.mode, 30)}</span><span class="grow"></span>${rule.wins ? html`<span class="chip good">fires</span>` : passes ? html`<span class="chip accent">possible</span>` : html`<span class="chip">does not fit</span>`}</div>
+          <div class="rule-words">${name(when, 80)} <span class="dim">→</span> ${name(then, 120)}</div>
           ${rule.failed.map((miss) => html`<div class="cond"><span class="dim">${miss.field}</span><span>wanted <strong>${name(miss.wanted, 80)}</strong></span><span class="warn">got ${name(miss.got, 80)}</span></div>`)}
           ${rule.note ? html`<div class="dim small">${lines(rule.note)}</div>` : nothing}</div></li>`;
       })}</ol>` : html`<div class="empty"><p>No mapping uses this control. <a href="#/mappings?learn">Learn it</a> to give it an action.</p></div>`}`;

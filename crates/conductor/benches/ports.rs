@@ -58,7 +58,7 @@ struct Setup {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
-    /// Nothing else runs that this bench started.
+    /// The bench starts no other load.
     Idle,
     /// Two busy loops per core, and neither JACK nor the daemon has real-time priority.
     Busy,
@@ -283,7 +283,8 @@ enum Form {
     /// A controller message, which encodes a number of eleven bits. The daemon maps it to other
     /// controllers, so an unmapped message is detected.
     Controller,
-    /// Almost eleven bits of number, in note and velocity. Comes back as other notes.
+    /// A note, which encodes a number of almost eleven bits in note and velocity. The daemon maps
+    /// it to other notes.
     Note,
 }
 

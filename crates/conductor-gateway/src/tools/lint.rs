@@ -16,7 +16,7 @@ const MAX_SUBSCHEMAS: usize = 512;
 const MAX_PLUGIN_SUBSCHEMAS: usize = 256;
 const MAX_DESCRIPTION: usize = 1024;
 
-/// One broken rule of one tool.
+/// A rule that a tool can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     InputIsClosedObject,

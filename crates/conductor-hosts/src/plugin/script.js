@@ -4,7 +4,7 @@
 (function (host, fileName) {
   "use strict";
 
-  // ---- no code from text, no source of chance or time ------------------------------------------------------------------------------------
+  // ---- no code from text, no randomness, no clock -------------------------------------------------------------------------------------------
 
   const refuse = function () { throw new TypeError("scripts cannot create code from text"); };
   for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
@@ -13,7 +13,8 @@
   for (const name of ["eval", "Function"]) {
     Object.defineProperty(globalThis, name, { value: refuse, writable: false, configurable: false });
   }
-  // A repeated run must make the same calls. The collector and other threads would make runs differ.
+  // A repeated run must make the same calls. The garbage collector and other threads would make
+  // runs differ.
   for (const name of ["performance", "WeakRef", "FinalizationRegistry", "Atomics", "SharedArrayBuffer", "navigator", "gc"]) {
     delete globalThis[name];
   }
@@ -109,7 +110,7 @@
   const ask = (tool, args) => new Promise((resolve, reject) => {
     if (!active) throw new Error("the script has ended");
     const text = stringify({ ask: { id: nextId, what: "call", with: { tool, arguments: args === undefined ? {} : args } } });
-    // The error of a failed call has the place of the call.
+    // The error of a failed call shows the line of the call.
     asked.set(nextId++, { resolve, reject, stack: new Error().stack });
     host.send(text);
   });

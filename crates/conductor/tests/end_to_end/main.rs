@@ -15,6 +15,7 @@ mod commands;
 mod console_page;
 mod devices;
 mod doors;
+mod first_minute;
 mod held;
 #[cfg(feature = "jack")]
 mod jack;
@@ -31,11 +32,13 @@ mod proxy;
 mod reload;
 mod scripts;
 mod secrets;
+mod service;
 mod skills;
 mod sound;
 mod spine;
 mod studio;
 #[cfg(feature = "jack")]
 mod taint;
+mod team;
 mod terminal;
 mod web;

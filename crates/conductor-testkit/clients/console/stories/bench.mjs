@@ -2,7 +2,7 @@
 // latency with and without the page.
 const SECONDS = Number(process.env.CONSOLE_BENCH_SECONDS ?? 60);
 
-/** The value below which `part` of the numbers are. */
+/** A quantile: the value below which the fraction `part` of the numbers is. */
 const quantile = (numbers, part) => numbers.toSorted((a, b) => a - b)[Math.floor((numbers.length - 1) * part)] ?? null;
 
 export default async function (stage) {
@@ -36,7 +36,7 @@ export default async function (stage) {
   };
   const before = await heap();
   const load = play(SECONDS);
-  // Meanwhile the page answers: the time from a click to the next frame.
+  // Measures the response of the page under load: the time from a click to the next frame.
   const answers = [];
   const end = Date.now() + SECONDS * 1000;
   while (Date.now() < end - 2000) {
@@ -46,12 +46,19 @@ export default async function (stage) {
   const together = await load;
   const after = await heap();
   const long = await page.evaluate(() => /** @type {any} */ (window).bench.long);
+  // The page received everything: its counter is the daemon's, and no event was lost on the way to the page.
+  const { statistics } = await stage.tool("conductor_get_status");
+  const counted = (text) => Number(text.replace(/\D/g, ""));
+  await stage.until("the page shows the daemon's count", async () => counted(await page.locator(".figures b").first().innerText()) >= statistics.events_processed);
+  const missed = await page.locator(".notice", { hasText: "too slow" }).count();
   const report = {
     first_paint_ms: Math.round(paint), seconds: SECONDS, events: together.events, long_tasks: long.length, long_task_median_ms: quantile(long, 0.5), long_task_max_ms: quantile(long, 1),
-    two_frames_median_ms: Math.round(quantile(answers, 0.5)), heap_before_mb: before / 1e6, heap_after_mb: after / 1e6,
+    missed_notices: missed, two_frames_median_ms: Math.round(quantile(answers, 0.5)), heap_before_mb: before / 1e6, heap_after_mb: after / 1e6,
     daemon_alone_us: alone.latency, daemon_with_page_us: together.latency,
   };
   console.error(JSON.stringify(report, null, 2));
+  assert.ok(together.events > SECONDS * 500, "the load reached at least half of its rate");
+  assert.equal(missed, 0, "the page kept up with its events");
   assert.ok((report.long_task_median_ms ?? 0) < 100, "the median of long tasks");
   assert.ok(after - before < 30e6, "the page keeps its memory bounded");
 }

@@ -5,7 +5,8 @@ const VIEWS = ["now", "approvals", "mappings?mode=Default&id=roll", "why", "patc
 const press = (note, velocity = 100) => [[0x90, note, velocity], [0x80, note, 0]];
 
 export default async function (stage) {
-  const [folder] = stage.arguments;
+  const [folder, only = ""] = stage.arguments;
+  const views = VIEWS.filter((it) => !only || only.split(",").includes(it.split("?")[0]));
   const ai = (tool, args) => stage.ai("claude-code", tool, args);
   await ai("conductor_get_status", {});
   await ai("conductor_list_devices", {});
@@ -20,7 +21,7 @@ export default async function (stage) {
     action: { type: "SendMidi", port: "synth", channel: 0, message_type: "CC", controller: 74, value: 100 },
   });
   await stage.call("cursor", "conductor_send_sysex", { port: "synth", data: [0x7d, 0x10, 0x42] });
-  // A minute of playing, so that the graphs have a shape.
+  // Plays for a minute, so that the graphs contain data.
   const play = async () => {
     for (const messages of [press(36), press(37), press(38, 30), press(38, 120), press(45), press(41), press(36, 80), press(44)]) await stage.hand("pads", ...messages);
     await stage.hand("keys", [0xb0, 7, 20], [0xb0, 7, 64], [0xb0, 7, 96], [0xb0, 16, 1], ...press(60), ...press(64));
@@ -34,10 +35,11 @@ export default async function (stage) {
     await page.emulateMedia({ colorScheme: theme });
     for (const width of [1440, 390]) {
       await page.setViewportSize({ width, height: width < 500 ? 844 : 900 });
-      for (const view of VIEWS) {
+      for (const view of views) {
         const id = view.split("?")[0];
         await stage.go(page, view);
         if (id === "now") await play();
+        if (id === "approvals" && width < 500) await page.locator(".ask").first().click();
         if (id === "patches") {
           frequency += 110;
           await ai("replace_object_text", { patch_id: patch, varname: "osc", new_text: `cycle~ ${frequency}` });

@@ -16,18 +16,20 @@ use conductor_gateway::tools::daemon::plans;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 const FRAME_US: u64 = 1_000_000 / FRAMES_PER_SECOND;
+/// Maximum number of gateway events that are handled before other work.
+const MOST_AT_ONCE: usize = 256;
 
-/// What the pages know.
+/// The state that the pages have received.
 #[derive(Default)]
 pub struct Seen {
     pub frame: Frame,
-    /// Present after the first look at the owner.
+    /// Absent until the state of the owner was first read.
     status: Option<Value>,
     modes: Value,
     bindings: Value,
@@ -37,7 +39,7 @@ pub struct Seen {
     held: BTreeMap<String, Vec<String>>,
     statistics: Statistics,
     firings_since: Micros,
-    /// Calls that were reported in this frame.
+    /// Number of calls that were reported in this frame.
     calls: usize,
 }
 
@@ -133,7 +135,8 @@ impl Console {
 
     /// Sends the records and the meters of this frame.
     async fn end_frame(&self) -> Option<()> {
-        // A call starts to wait only after its question was announced.
+        // Send new questions now: a call waits for its answer only after its question was
+        // announced.
         self.notice_questions(true);
         let since = {
             let mut seen = self.seen.lock();
@@ -173,12 +176,13 @@ impl Console {
         self.notice_owner().await
     }
 
-    /// Handles an event and those that wait behind it. Returns whether questions may have changed;
+    /// Handles an event and the events queued after it. Returns whether questions may have changed;
     /// `None` if there will be no more events.
-    fn take_event(&self, event: Result<Event, RecvError>, events: &mut Listener) -> Option<bool> {
-        let mut asked = self.one_event(event)?;
-        while let Ok(event) = events.try_recv() {
-            asked |= self.one_event(Ok(event))?;
+    fn take_event(&self, first: Result<Event, RecvError>, events: &mut Listener) -> Option<bool> {
+        let mut asked = self.one_event(first)?;
+        // With this limit, a frame ends even while events keep arriving.
+        for event in std::iter::from_fn(|| waiting(events)).take(MOST_AT_ONCE) {
+            asked |= self.one_event(event)?;
         }
         if asked {
             self.notice_questions(true);
@@ -191,8 +195,7 @@ impl Console {
             Ok(event) => event,
             Err(RecvError::Lagged(missed)) => {
                 // Every page reads the state again.
-                let seq = self.feed.last() + 1;
-                self.feed.push("behind", json!({ "missed": missed, "seq": seq }));
+                self.feed.push("behind", json!({ "missed": missed }));
                 return Some(true);
             }
             Err(RecvError::Closed) => return None,
@@ -214,7 +217,7 @@ impl Console {
                 if few && let Some((name, data)) = event.observed() {
                     self.feed.push(if name == "tool.start" { "call.started" } else { "call.ended" }, data);
                 }
-                // A call may have used or kept a record. The frame resets the limit of calls too.
+                // A call may have used an approval or stored a question.
                 return Some(true);
             }
             Event::CircuitChanged { tool, target, state } => {
@@ -228,7 +231,7 @@ impl Console {
         Some(false)
     }
 
-    /// Finds the questions and plans that changed since the last look, and sends them if `send`.
+    /// Finds the questions and plans that changed since the last call, and sends them if `send`.
     fn notice_questions(&self, send: bool) {
         let changed: Vec<Record> = {
             let mut seen = self.seen.lock();
@@ -280,11 +283,22 @@ impl Console {
             }
         }
         drop(seen);
-        // The first look only sets what a page reads with its first snapshot.
+        // The first time, nothing is sent: a page reads this state with its first snapshot.
         if !is_first {
             news.into_iter().for_each(|(name, data)| self.feed.push(name, data));
         }
         Some(())
+    }
+}
+
+/// The next event that has already arrived. Lost events are reported like an event: the receiver
+/// reports them once, so ignoring the report would lose them without a trace.
+fn waiting(events: &mut Listener) -> Option<Result<Event, RecvError>> {
+    match events.try_recv() {
+        Ok(event) => Some(Ok(event)),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Lagged(missed)) => Some(Err(RecvError::Lagged(missed))),
+        Err(TryRecvError::Closed) => Some(Err(RecvError::Closed)),
     }
 }
 
@@ -305,4 +319,32 @@ fn without_counters(status: &Value) -> Value {
         }
     }
     steady
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conductor_gateway::studio::events::Events;
+
+    #[tokio::test]
+    async fn lost_events_are_reported_also_behind_another_event() {
+        let events = Events::default();
+        let mut listener = events.observe_all();
+        events.uri_changed("patch://first");
+        listener.recv().await.unwrap();
+        (0..5000).for_each(|_| events.uri_changed("patch://more"));
+        let mut missed = 0;
+        let mut received = 0;
+        while let Some(next) = waiting(&mut listener) {
+            match next {
+                Ok(_) => received += 1,
+                Err(RecvError::Lagged(count)) => missed += count,
+                Err(RecvError::Closed) => break,
+            }
+        }
+        assert!(missed > 0, "the channel is smaller than this burst");
+        assert_eq!(missed + received, 5000, "every event is either received or counted");
+        drop(events);
+        assert!(matches!(waiting(&mut listener), Some(Err(RecvError::Closed))));
+    }
 }
