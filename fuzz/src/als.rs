@@ -1,5 +1,5 @@
-//! `.als` files, as XML: an unedited Set is written with the same bytes, an edited Set is read as it
-//! was edited and passes the same checks, and undo restores the bytes.
+//! `.als` files, as XML: an unedited Set is written with the same bytes, an edited Set is read as
+//! it was edited and passes the same checks, and undo restores the bytes.
 
 use crate::SEEDED;
 use arbitrary::Unstructured;

@@ -1,5 +1,5 @@
-//! Command templates: a command line is accepted exactly if a slow comparison, word by word, accepts
-//! it, and a value never becomes an option or a second word.
+//! Command templates: a command line is accepted exactly if a slow comparison, word by word,
+//! accepts it, and a value never becomes an option or a second word.
 
 use crate::SEEDED;
 use conductor_core::command::{CommandEffect, Ready, Slot, Template, Word, by_argv, by_name};

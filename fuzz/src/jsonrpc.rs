@@ -1,4 +1,5 @@
-//! JSON-RPC lines: chunks do not matter, the SDK reads a request as we do, and an answer is one line.
+//! JSON-RPC lines: chunks do not matter, the SDK reads a request as we do, and an answer is one
+//! line.
 
 use crate::outside::wire::{Incoming, Lines, read};
 use crate::{SEEDED, split};

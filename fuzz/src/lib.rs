@@ -6,8 +6,8 @@
 //! compiled here a second time (`outside`). No such file depends on another file of its crate,
 //! except for the items that `outside` provides.
 //!
-//! The feature `seeded` puts one mistake in front of each property, always in this package and never
-//! in the product. `fuzz/run seeded` checks that every property finds its mistake.
+//! The feature `seeded` puts one mistake in front of each property, always in this package and
+//! never in the product. `fuzz/run seeded` checks that every property finds its mistake.
 
 // Lets `doors/mcp/wire.rs` name `conductor_gateway::tools::mcp_methods`.
 extern crate self as conductor_gateway;

@@ -77,7 +77,8 @@ struct World {
     pin: u8,
     asks: u8,
     steps: u8,
-    /// Calls that a person has allowed, that no person or change has taken back, and that have not run.
+    /// Calls that a person has allowed and that have not run. A denial, a change or the end of the
+    /// time removes them.
     allowed: BTreeMap<u128, u32>,
     runs: u8,
     /// A call ran that no person had allowed.
