@@ -1,4 +1,4 @@
-// The shell of the console: login, navigation, messages, and the view of the present address.
+// The shell of the console: login, navigation, messages, and the view that the address names.
 
 import { html, nothing, repeat } from './vendor/lit.js';
 import * as api from './lib/api.js';
@@ -147,7 +147,7 @@ class ConsoleApp extends View {
       ${store.endReason && !this.loginError ? html`<p role="status">${ENDS[store.endReason] ?? ENDS.ended}</p>` : nothing}
       <p>This command prints a link that opens this page. The link works once, for 60 seconds.</p>
       <pre class="code">conductor console --open</pre>
-      <p class="dim small">There is no password. A person at a terminal opens the session, so that no program can.</p>
+      <p class="dim small">There is no password. Only a person at a terminal can open a session; programs cannot.</p>
     </section></main>`;
   }
 
@@ -175,7 +175,7 @@ class ConsoleApp extends View {
   }
 
   async leave() {
-    const answer = await dialog('Sign out?', html`<p>You need a new link from your terminal to come back: <code>conductor console</code></p>`, [
+    const answer = await dialog('Sign out?', html`<p>To open the console again, you need a new link from your terminal: <code>conductor console</code></p>`, [
       { label: 'Stay', value: '' }, { label: 'Sign out', value: 'yes', kind: 'primary' },
     ]);
     if (answer !== 'yes') return;
@@ -190,9 +190,9 @@ class ConsoleApp extends View {
     const { config, performance_lock } = state.status;
     return html`
       ${store.connection === 'lost' ? html`<div class="notice bad" role="alert">The daemon cannot be reached. The page shows the last known state and tries again.</div>` : nothing}
-      ${store.missed ? html`<div class="notice" role="status">This page was too slow for ${store.missed} events. The state is current again.<button class="btn small" @click=${() => { store.missed = 0; store.touch('connection'); }}>Dismiss</button></div>` : nothing}
+      ${store.missed ? html`<div class="notice" role="status">This page was too slow and missed ${store.missed} events. It shows the current state again.<button class="btn small" @click=${() => { store.missed = 0; store.touch('connection'); }}>Dismiss</button></div>` : nothing}
       ${config.error ? html`<div class="notice bad" role="alert"><span>config.toml is not in force: ${name(config.error, 160)}</span></div>` : nothing}
-      ${state.waiting.needs_a_person && this.page !== 'approvals' ? html`<div class="notice" role="status"><span>A change of config.toml waits for you: ${plain(state.waiting.held.join(', '), 120)}</span><a class="btn small" href="#/approvals">Review</a></div>` : nothing}
+      ${state.waiting.needs_a_person && this.page !== 'approvals' ? html`<div class="notice" role="status"><span>A change to config.toml waits for you: ${plain(state.waiting.held.join(', '), 120)}</span><a class="btn small" href="#/approvals">Review</a></div>` : nothing}
       ${performance_lock ? html`<div class="notice" role="status">Performance lock: AI clients cannot change modes or send MIDI.<button class="btn small" @click=${() => api.decide({ decision: 'performance_lock', on: false })}>Unlock</button></div>` : nothing}`;
   }
 }

@@ -100,7 +100,7 @@ export interface State {
   /** Waiting calls and plans, oldest first. */
   questions: Question[];
   circuits: Circuit[];
-  /** Changes of config.toml that wait for a person. */
+  /** Changes to config.toml that wait for a person. */
   waiting: ConfigWaiting;
   learning: LearningNow | null;
 }
@@ -266,7 +266,7 @@ export type ConsoleEvent =
   | { type: 'tools'; data: Record<string, never> }
   | { type: 'health'; data: HealthSample }
   | { type: 'sessions'; data: { sessions: SessionNow[] } }
-  /** Events were lost: this page was too slow, or `since` is too old. Read `/console/state` again and go on from its `seq`. */
+  /** Events were lost: this page was too slow, or `since` is too old. Read `/console/state` again and continue from its `seq`. */
   | { type: 'behind'; data: { missed: number } }
   /** The last event: the session has ended. */
   | { type: 'ended'; data: { reason: 'logout' | 'revoked' | 'expired' | 'idle' | 'stopping' } };

@@ -1,4 +1,4 @@
-// What a person does in the page: calls with one confirmation where policy asks, decisions, and short
+// Actions of a person in the page: tool calls (confirmed once if policy asks), decisions, and short
 // messages about their results.
 
 import { html, render, nothing } from '../vendor/lit.js';
@@ -69,8 +69,8 @@ export function dialog(title, body, buttons) {
 }
 
 /**
- * Calls a tool as the person. If policy asks, shows the effective target once, and repeats the
- * identical call with the confirmation. Returns null after an error, which the page has shown.
+ * Calls a tool as the person. If policy asks for confirmation, shows the effective target once and
+ * repeats the identical call with the confirmation. Returns null after an error, which it shows.
  * @param {string} tool
  * @param {JsonObject} args
  * @param {{ quiet?: boolean }} [options] with `quiet`, errors are thrown instead of shown
@@ -101,7 +101,7 @@ export async function call(tool, args = {}, { quiet = false } = {}) {
 }
 
 /**
- * Carries out one decision and shows its fault, if there is one.
+ * Sends one decision and shows the error, if there is one.
  * @param {import('../contract.d.ts').Decision} decision
  */
 export async function decideOne(decision) {
@@ -121,8 +121,8 @@ export async function decideOne(decision) {
 }
 
 /**
- * Proposes a change of the configuration with a tool, shows the plan's diff, and applies the plan
- * if the person says so. Returns true if it was applied.
+ * Proposes a change to the configuration with a tool, shows the plan's diff, and applies the plan
+ * if the person agrees. Returns true if it was applied.
  * @param {string} tool
  * @param {JsonObject} args
  */

@@ -8,7 +8,7 @@ const KEY = 'conductor-key';
 
 export const key = () => sessionStorage.getItem(KEY);
 
-/** Ends the session in this page, for example after a 401. Replaced by the store. */
+/** Called when the session has ended, for example after a 401. The store sets it. */
 let ended = () => {};
 /** @param {() => void} handler */
 export const onEnded = (handler) => {
@@ -19,7 +19,7 @@ export function forget() {
   sessionStorage.removeItem(KEY);
 }
 
-/** An answer of the daemon that is an error. */
+/** An error that the daemon returned. */
 export class RequestError extends Error {
   /**
    * @param {number} status

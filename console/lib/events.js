@@ -62,7 +62,7 @@ export const OUTCOMES = {
   cancelled: { word: 'cancelled', kind: 'warn', help: 'a reload or a lost device cancelled the gesture' },
   condition_false: { word: 'condition', kind: 'warn', help: 'the condition of the action is false' },
   muted: { word: 'muted', kind: 'warn', help: 'the device is muted' },
-  tainted: { word: 'needs a hand', kind: 'warn', help: 'the action needs a person’s hand, but the event came from elsewhere' },
+  tainted: { word: 'needs a person', kind: 'warn', help: 'the action needs a person’s input, but another source caused the event' },
   learning: { word: 'learning', kind: 'accent', help: 'a learn session is active' },
   rate_limited: { word: 'limited', kind: 'bad', help: 'dropped by a rate limit' },
   queue_full: { word: 'queue full', kind: 'bad', help: 'too many presses wait for a running action' },

@@ -8,14 +8,14 @@ import { noteName } from './format.js';
 const named = (note) => `${note} ${noteName(Number(note))}`;
 
 /**
- * What the player does, without the device.
+ * The trigger in words, without its device.
  * @param {JsonObject} trigger
  */
 export function triggerText(trigger) {
   const it = /** @type {any} */ (trigger);
   switch (it.type) {
     case 'Note': return `press ${named(it.note)}`;
-    case 'VelocityRange': return `press ${named(it.note)}, by force`;
+    case 'VelocityRange': return `press ${named(it.note)}, by velocity`;
     case 'LongPress': return `hold ${named(it.note)} for ${it.duration_ms ?? 500} ms`;
     case 'DoubleTap': return `double tap ${named(it.note)}`;
     case 'NoteChord': return `${(it.notes ?? []).map(named).join(' + ')} together`;
@@ -33,7 +33,7 @@ export function triggerText(trigger) {
 }
 
 /**
- * What happens then.
+ * The action in words.
  * @param {JsonObject} action
  * @returns {string}
  */
@@ -63,7 +63,7 @@ export function actionText(action) {
   }
 }
 
-/** A continuous row: its target. @param {JsonObject} row */
+/** The target of a continuous row, in words. @param {JsonObject} row */
 export function continuousText(row) {
   const targets = /** @type {any[]} */ (row.targets ?? []);
   const words = targets.map((it) => (it.type === 'LiveParameter' ? `Live ${it.path}` : it.controller !== undefined ? `CC ${it.controller} of ${it.port}` : it.address ? `OSC ${it.address}` : String(it.type)));

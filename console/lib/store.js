@@ -9,9 +9,9 @@ import { html, LitElement } from '../vendor/lit.js';
 /** @typedef {import('../contract.d.ts').Question} Question */
 /** @typedef {import('../contract.d.ts').TraceRecord} TraceRecord */
 
-/** Records that the page keeps. */
+/** Maximum number of trace records that the page keeps. */
 const TRACE = 500;
-/** Decided questions that the page keeps. */
+/** Maximum number of decided questions that the page keeps. */
 const DECIDED = 200;
 /** Samples of an hour, at one per second. */
 const SAMPLES = 3600;
@@ -23,21 +23,21 @@ class Store extends EventTarget {
   connection = 'login';
   /** Why the last session ended. */
   endReason = '';
-  /** Decided questions of this page's time, newest first. @type {Question[]} */
+  /** Questions decided since the page was opened, newest first. @type {Question[]} */
   decided = [];
   /** @type {import('../contract.d.ts').HealthSample[]} */
   samples = [];
   /** Calls that run now. @type {Map<string, { tool: string, principal: string }>} */
   running = new Map();
-  /** Events that this page was too slow for, since it was opened. */
+  /** Number of events that this slow page has missed since it was opened. */
   missed = 0;
   /** Difference between the daemon's clock and this page's clock, in milliseconds. */
   skew = 0;
   /** When the daemon started, on its own clock. */
   startedAt = 0;
-  /** Mutes the redraw of the stream. */
+  /** Whether the stream is paused: new records are kept, but not drawn. */
   paused = false;
-  /** Records that came while the stream was paused. */
+  /** Number of records that arrived while the stream was paused. */
   heldBack = 0;
   /** The trace as the stream shows it. @type {TraceRecord[]} */
   shownTrace = [];
@@ -79,7 +79,7 @@ class Store extends EventTarget {
     this.dispatchEvent(new CustomEvent('change', { detail: topics }));
   }
 
-  /** Opens the session: a snapshot, then the stream, again after each loss. */
+  /** Reads a snapshot, then the event stream. Repeats both after each lost connection. */
   async open() {
     this.#abort?.abort();
     const abort = new AbortController();
@@ -135,7 +135,7 @@ class Store extends EventTarget {
     this.touch('all');
   }
 
-  /** Applies an event. Returns whether the page goes on reading. @param {ConsoleEvent} event */
+  /** Applies an event. Returns whether the page continues to read. @param {ConsoleEvent} event */
   #receive(event) {
     const state = this.state;
     if (!state) return false;
@@ -230,7 +230,7 @@ class Store extends EventTarget {
 export const store = new Store();
 api.onEnded(() => store.end('ended'));
 
-/** A view: drawn into the page itself, again when one of its topics changes. */
+/** Base class of the views. A view has no shadow root, and is drawn again when one of its topics changes. */
 export class View extends LitElement {
   /** Topics that this view shows; `null` means all. @type {string[] | null} */
   static topics = null;
@@ -260,32 +260,32 @@ export class View extends LitElement {
   }
 }
 
-/** A list beside the detail of its chosen row. On a narrow screen, the detail covers the list. */
+/** A list next to the details of its chosen row. On a narrow screen, the details cover the list. */
 export class ListView extends View {
   /** @type {typeof LitElement.properties} */
   static properties = { open: { state: true } };
 
   constructor() {
     super();
-    /** Whether the detail covers the list, on a narrow screen. */
+    /** Whether the details cover the list, on a narrow screen. */
     this.open = false;
   }
 
-  /** The classes of the element around both. */
+  /** CSS classes of the element that contains the list and the details. */
   get sides() {
     return `list-detail ${this.open ? 'open' : ''}`;
   }
 
-  /** The way from the detail to the list, on a narrow screen. */
+  /** The button that returns from the details to the list, on a narrow screen. */
   back() {
     return html`<button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button>`;
   }
 }
 
-/** A view of documents: reads them when it appears, and again after each change of one of them. */
+/** Base class of views that show documents. Reads them when the view appears, and again after each change. */
 export class DocumentView extends View {
   static topics = ['changed'];
-  /** Start of the URIs of these documents. */
+  /** Prefix of the URIs of these documents. */
   static scheme = '';
 
   constructor() {
@@ -312,7 +312,7 @@ export class DocumentView extends View {
   }
 
   async load() {
-    // Several changes in a row cause one more reading, not one each.
+    // Changes that arrive during a read cause one more read, not one read each.
     if (this.busy) {
       this.again = true;
       return;
@@ -325,6 +325,6 @@ export class DocumentView extends View {
     this.busy = false;
   }
 
-  /** Reads what the view shows. */
+  /** Reads the data that the view shows. */
   async readAll() {}
 }

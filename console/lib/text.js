@@ -58,7 +58,7 @@ function cut(text, limit) {
 const spans = (list) => list.map((it) => (it.hidden ? html`<span class="hidden-char" title="a hidden character">${it.text}</span>` : it.text));
 
 /**
- * An untrusted name as nodes. A long name is cut; a button shows the rest.
+ * An untrusted name as nodes. A long name is truncated; a button shows the rest.
  * @param {unknown} text
  * @param {number} limit in characters
  */
@@ -69,8 +69,8 @@ export function name(text, limit = 48) {
 }
 
 /**
- * An untrusted name inside a button, link or option, which cannot contain the button of a long name.
- * A click on the whole shows the rest.
+ * An untrusted name inside a button, link or option. A long name is truncated without a button to
+ * show the rest, because these elements cannot contain one.
  * @param {unknown} text
  * @param {number} limit in characters
  */
@@ -79,14 +79,14 @@ export function short(text, limit = 48) {
 }
 
 /**
- * An untrusted text of several lines, complete.
+ * A complete untrusted text, with its line breaks.
  * @param {unknown} text
  */
 export function lines(text) {
   return spans(pieces(String(text ?? ''), true));
 }
 
-/** A long name with the rest one click away. */
+/** A long name, truncated until the person presses its button. */
 class LongText extends LitElement {
   static properties = { text: {}, limit: { type: Number }, open: { state: true } };
 

@@ -1,5 +1,5 @@
-// A picture of the daemon that can be zoomed and moved. The picture is shown as an image, so that
-// nothing inside it can run.
+// A picture from the daemon that can be zoomed and moved. The picture is shown as an image, so that
+// no script in it can run.
 
 import { html } from '../vendor/lit.js';
 import { LitElement } from '../vendor/lit.js';
@@ -27,7 +27,7 @@ class ConsoleDrawing extends LitElement {
     this.scale = 1;
     this.x = 0;
     this.y = 0;
-    /** Whether the person moved the picture; then a new picture keeps the place. */
+    /** Whether the person moved the picture. If so, a new picture keeps the position. */
     this.moved = false;
   }
 

@@ -16,7 +16,7 @@ const go = (hash) => () => {
 };
 
 /**
- * What the page knows already: views, actions, modes and devices.
+ * Entries that need no request: views, actions, modes and devices.
  * @param {{ id: string, title: string }[]} pages
  */
 function known(pages) {
@@ -25,7 +25,7 @@ function known(pages) {
   list.push(
     { kind: 'action', text: 'Panic: release every note and key', run: async () => { if (await call('conductor_panic')) say('Everything is released.'); } },
     { kind: 'action', text: 'Learn a control by touching it', run: go('#/mappings?learn') },
-    { kind: 'action', text: 'Lock the stage for AI clients', run: () => decideOne({ decision: 'performance_lock', on: true }) },
+    { kind: 'action', text: 'Switch on the performance lock', run: () => decideOne({ decision: 'performance_lock', on: true }) },
   );
   const state = store.state;
   for (const mode of state?.modes.modes ?? []) list.push({ kind: 'mode', text: mode.name, more: 'switch to this mode', run: () => call('conductor_switch_mode', { mode: mode.name }) });
@@ -33,7 +33,7 @@ function known(pages) {
   return list;
 }
 
-/** What the daemon is asked for. Parts that cannot be read are left out. */
+/** Entries read from the daemon. Parts that cannot be read are left out. */
 async function more() {
   /** @type {Entry[]} */
   const list = [];
@@ -113,7 +113,7 @@ export function openPalette(pages) {
         @input=${(/** @type {InputEvent} */ event) => { query = /** @type {HTMLInputElement} */ (event.target).value.trim().toLowerCase(); at = 0; draw(); }} @keydown=${press}>
       <ul id="palette-list" role="listbox" aria-label="Results">${list.length
         ? repeat(list, (_, index) => index, (it, index) => html`<li role="option" id="palette-${index}" aria-selected=${index === at} @click=${() => choose(it)}><span class="kind">${it.kind}</span><span class="cut">${short(it.text, 60)}</span>${it.more ? html`<span class="dim small cut">${short(it.more, 60)}</span>` : ''}</li>`)
-        : html`<li role="option" aria-selected="false" aria-disabled="true" class="dim">Nothing has this name.</li>`}</ul>`, element);
+        : html`<li role="option" aria-selected="false" aria-disabled="true" class="dim">No entry matches.</li>`}</ul>`, element);
   };
   draw();
   element.showModal();

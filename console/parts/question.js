@@ -1,4 +1,4 @@
-// How a question looks: facts, arguments and diff.
+// Draws a question: facts, arguments and diff.
 
 import { html, nothing } from '../vendor/lit.js';
 import { lines, name } from '../lib/text.js';
@@ -12,7 +12,7 @@ export function diff(text) {
   const body = all.filter((it) => !it.startsWith('--- ') && !it.startsWith('+++ '));
   if (!body.length) return html`<p class="dim small">The text does not change.</p>`;
   const shown = body.slice(0, MOST_LINES);
-  return html`<div class="diff" role="group" aria-label="Difference" tabindex="0">${shown.map((line) => {
+  return html`<div class="diff" role="group" aria-label="Diff" tabindex="0">${shown.map((line) => {
     const kind = line.startsWith('@@') ? 'hunk' : line.startsWith('+') ? 'add' : line.startsWith('-') ? 'del' : '';
     return html`<div class=${kind}>${lines(line)}</div>`;
   })}${body.length > shown.length ? html`<div class="hunk">… ${body.length - shown.length} more lines</div>` : nothing}</div>`;
@@ -34,7 +34,7 @@ const TIERS = {
 /** @param {import('../contract.d.ts').Tier} value */
 export const tier = (value) => html`<span class="chip ${TIERS[value]?.kind ?? ''}" title=${TIERS[value]?.word ?? ''}>${value}</span>`;
 
-/** A principal such as `socket:1000/claude-code`, as the name of the client and the way it came. @param {string} principal */
+/** A principal such as `socket:1000/claude-code`, as the client's name and the kind of its connection. @param {string} principal */
 export function who(principal) {
   const at = principal.indexOf(':');
   const kind = at < 0 ? principal : principal.slice(0, at);

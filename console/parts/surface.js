@@ -1,5 +1,6 @@
 // The drawing of a controller, from its template or, without one, from its mappings and its events.
-// It lights what is touched, and it can be played: its events count as from the network.
+// Touched controls light up. The drawing can be played; its events are treated like events from the
+// network.
 
 import { html, svg, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
@@ -21,7 +22,7 @@ const REDRAW = 40;
 
 /**
  * Controls that the rows of the configuration use for a device: their kind, and the first row that
- * uses each of them in the present mode.
+ * uses each of them in the current mode.
  * @param {ModeMappings[]} modes
  * @param {string} device
  * @param {string} current

@@ -1,4 +1,5 @@
-// Approvals: every waiting call and plan with all its facts, the decision, and the history.
+// Approvals: every waiting call and plan with all its facts, the buttons to decide, and the
+// history.
 
 import { html, nothing, ref, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
@@ -73,7 +74,7 @@ class ViewApprovals extends ListView {
     }
   }
 
-  /** The history that was read, with the decisions that came since. */
+  /** The history from the daemon, with the decisions made since it was read. */
   past() {
     const fresh = new Set(store.decided.map((it) => it.id));
     return [...store.decided, ...this.history.filter((it) => !fresh.has(it.id))].filter((it) => it.kind !== 'standing').slice(0, MOST);
@@ -170,7 +171,7 @@ class ViewApprovals extends ListView {
 
   /** @param {Question} question */
   async undo(question) {
-    const sure = await dialog('Undo this change?', html`<p class="dim">${lines(question.summary)}</p><p>The configuration or file goes back to its earlier text.</p>`, [
+    const sure = await dialog('Undo this change?', html`<p class="dim">${lines(question.summary)}</p><p>The earlier text of the configuration or file is restored.</p>`, [
       { label: 'Keep it', value: '' }, { label: 'Undo', value: 'yes', kind: 'primary' },
     ]);
     if (sure !== 'yes') return;
@@ -231,7 +232,7 @@ class ViewApprovals extends ListView {
         ${this.marked.size ? html`<span class="dim small">${this.marked.size} marked</span><button class="btn small" type="button" @click=${() => this.batch('yes')}>Allow</button><button class="btn small danger" type="button" @click=${() => this.batch('no')}>Deny</button>` : nothing}
         ${this.asksToNotify ? html`<button class="btn quiet hide-narrow" type="button" @click=${() => this.permitNotifications()}>Notify me in this browser</button>` : nothing}
       </div>
-      ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
+      ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside Conductor</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
       ${question ? html`<div class=${this.sides}>
         <section class="panel list" aria-label=${this.tab === 'waiting' ? 'Waiting requests' : 'History'}>
           ${repeat(list, (it) => it.id, (it) => this.row(it, it.id === question.id))}
@@ -291,7 +292,7 @@ class ViewApprovals extends ListView {
 
   /** @param {Question} question @param {boolean} plan */
   decision(question, plan) {
-    if (!question.answerable) return html`<div class="decide"><span class="dim">Policy asks for the approval pad: answer there.</span></div>`;
+    if (!question.answerable) return html`<div class="decide"><span class="dim">Policy requires the approval pad: answer there.</span></div>`;
     if (this.reasoning === question.id) {
       return html`<form class="decide reason" @submit=${(/** @type {SubmitEvent} */ event) => { event.preventDefault(); const field = /** @type {HTMLInputElement} */ (this.querySelector('.reason input')); this.refuse(question, field.value.trim()); }}>
         <input class="input grow" maxlength="500" aria-label="Reason, which the client sees" placeholder="Reason, which the client sees (optional)" @keydown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') this.reasoning = ''; }}>

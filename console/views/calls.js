@@ -1,4 +1,4 @@
-// Calls: the audit log, one call in detail, the verdict about the log, and its export.
+// Calls: the audit log, one call in detail, the check of the log, and its export.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';

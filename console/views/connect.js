@@ -12,7 +12,7 @@ import { who } from '../parts/question.js';
 
 /** @type {Record<ClientSetup['state'], { word: string, kind: string }>} */
 const STATES = {
-  connected: { word: 'knows Conductor', kind: 'good' }, not_connected: { word: 'does not know Conductor', kind: 'warn' },
+  connected: { word: 'has an entry', kind: 'good' }, not_connected: { word: 'has no entry', kind: 'warn' },
   not_installed: { word: 'not on this machine', kind: '' }, unreadable: { word: 'its file cannot be read', kind: 'bad' },
 };
 
@@ -47,7 +47,7 @@ class ViewConnect extends View {
   async set(client, connect) {
     const sure = await dialog(connect ? `Connect ${client.title}?` : `Disconnect ${client.title}?`, html`<p>${connect ? 'Conductor adds this entry to' : 'Conductor removes its entry from'} <code>${name(homely(client.file ?? ''), 120)}</code>. Other entries stay as they are.</p>${connect ? html`<pre class="code">${lines(client.snippet)}</pre>` : nothing}`, [{ label: 'Cancel', value: '' }, { label: connect ? 'Write the file' : 'Remove the entry', value: 'yes', kind: 'primary' }]);
     if (sure !== 'yes') return;
-    if (await decideOne(connect ? { decision: 'connect_client', client: client.client } : { decision: 'disconnect_client', client: client.client })) say(connect ? `Restart ${client.title}, then it finds Conductor.` : 'The entry is removed.');
+    if (await decideOne(connect ? { decision: 'connect_client', client: client.client } : { decision: 'disconnect_client', client: client.client })) say(connect ? `Restart ${client.title} to connect it to Conductor.` : 'The entry is removed.');
     await this.load();
   }
 

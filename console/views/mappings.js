@@ -1,4 +1,4 @@
-// Mappings: every row with its last firing, learned by touching, edited as a plan, simulated inline.
+// Mappings: every row with its last firing. A row can be learned by touch, edited as a plan, and simulated.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
@@ -89,7 +89,7 @@ class ViewMappings extends View {
     }
   }
 
-  /** Follows the address: a row, the file, or a learn session. */
+  /** Opens the row, the file or the learn session that the address names. */
   open() {
     const params = new URLSearchParams(location.hash.split('?')[1] ?? '');
     if (params.has('learn') && !this.learning) {
@@ -294,8 +294,8 @@ class ViewMappings extends View {
   /** @param {import('../contract.d.ts').State} state */
   hint(state) {
     const faults = state.status.config.fault_lines;
-    return html`<section class="panel"><div class="empty"><strong>Choose a mapping</strong><p>Its trigger and action open here, as a form or as TOML. Every change is shown as a difference before it takes effect.</p></div></section>
-      ${this.problems.length || faults.length ? html`<section class="panel"><header><h2>Conflicts and waits</h2></header><ul class="problems">${this.problems.slice(0, 50).map((it) => html`<li><span class="dot ${it.severity === 'error' ? 'bad' : 'warn'}"></span><span>${lines(it.message)}${it.line ? html` <span class="dim">line ${it.line}</span>` : nothing}</span></li>`)}</ul></section>` : nothing}`;
+    return html`<section class="panel"><div class="empty"><strong>Choose a mapping</strong><p>Its trigger and action open here, as a form or as TOML. Every change is shown as a diff before it takes effect.</p></div></section>
+      ${this.problems.length || faults.length ? html`<section class="panel"><header><h2>Conflicts and delays</h2></header><ul class="problems">${this.problems.slice(0, 50).map((it) => html`<li><span class="dot ${it.severity === 'error' ? 'bad' : 'warn'}"></span><span>${lines(it.message)}${it.line ? html` <span class="dim">line ${it.line}</span>` : nothing}</span></li>`)}</ul></section>` : nothing}`;
   }
 
   /** @param {import('../contract.d.ts').State} state */

@@ -15,10 +15,10 @@ const ROWS = 60;
 const ACTIVE = 250;
 /** Shortest time between two drawings of the stream, in milliseconds. */
 const REDRAW = 100;
-/** A drawing takes at most this part of the time; on a slow machine there are fewer drawings. */
+/** Maximum fraction of the time that drawings take. A slow machine therefore draws less often. */
 const SHARE = 0.15;
 const SLOWEST_REDRAW = 800;
-/** Seconds that the strip above the stream shows. */
+/** Number of seconds that the strip above the stream shows. */
 const SECONDS = 90;
 
 /** The colour names of the configuration that the page can show. */
@@ -64,7 +64,7 @@ class ViewNow extends View {
     this.pause_ms = REDRAW;
     this.timer = 0;
     this.tick = 0;
-    /** Draws the view at most every REDRAW ms; decisions are not in this view. @param {Event} event */
+    /** Draws the view at most every REDRAW ms. @param {Event} event */
     this.onChange = (event) => {
       const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
       if (topics.has('config') || topics.has('all')) this.load();
@@ -132,14 +132,14 @@ class ViewNow extends View {
         <div class="segments" role="group" aria-label="Mode">${state.modes.modes.map((mode) => html`<button type="button" aria-pressed=${mode.name === state.modes.current} title="Switch to ${plain(mode.name, 200)}" @click=${() => this.switchMode(mode.name)}><span class="dot colour-${COLOURS.has(mode.color ?? '') ? mode.color : 'none'}"></span>${short(mode.name, 24)}</button>`)}</div>
         ${state.learning ? html`<a class="chip accent" href="#/mappings?learn">learning</a>` : nothing}
         <span class="grow"></span>
-        ${state.status.performance_lock ? nothing : html`<button class="btn quiet hide-narrow" type="button" title="AI clients cannot change modes or send MIDI" @click=${() => decideOne({ decision: 'performance_lock', on: true })}>Lock the stage</button>`}
+        ${state.status.performance_lock ? nothing : html`<button class="btn quiet hide-narrow" type="button" title="AI clients cannot change modes or send MIDI" @click=${() => decideOne({ decision: 'performance_lock', on: true })}>Performance lock</button>`}
         <button class="btn danger" type="button" @click=${() => this.panic()}>Panic</button>
       </div>
       <div class="now-grid">
         <section class="panel" aria-label="Controller">
           <header>
             ${inputs.length > 1 ? html`<div class="segments" role="group" aria-label="Controller">${inputs.map((it) => html`<button type="button" aria-pressed=${it.device_id === device} @click=${() => { this.device = it.device_id; }}>${short(it.device_id, 24)}</button>`)}</div>` : html`<h2>${device ? name(device, 40) : 'Controller'}</h2>`}
-            <span class="grow"></span><span class="dim small hide-narrow">Played here, events count as from the network, not as your hand.</span>
+            <span class="grow"></span><span class="dim small hide-narrow">Events that you play here count as events from the network.</span>
           </header>
           ${device ? html`<console-surface .device=${device} .controllers=${this.controllers} .modes=${this.mappings}></console-surface>` : html`<div class="empty"><strong>No controller yet</strong><p>Connect one, then name it in config.toml, or start the demo with <code>conductor up --demo</code>.</p></div>`}
         </section>
@@ -212,7 +212,7 @@ class ViewNow extends View {
         const age = meter ? store.now() - store.wall(meter.last_us) : Infinity;
         const status = !it.connected ? 'not connected' : !it.enabled ? 'muted' : 'connected';
         return html`<li class="device"><span class="light ${it.connected ? (it.enabled ? 'connected' : 'muted') : ''} ${it.connected && age < ACTIVE ? 'active' : ''}" role="img" aria-label=${status}></span>
-          <span class="cut" title=${plain(it.description ?? it.port_name ?? '', 200)}><strong>${name(it.device_id, 26)}</strong>${it.tainted ? html` <span class="chip" title="Any program can send to this port, so its events do not count as your hand">open port</span>` : nothing}</span>
+          <span class="cut" title=${plain(it.description ?? it.port_name ?? '', 200)}><strong>${name(it.device_id, 26)}</strong>${it.tainted ? html` <span class="chip" title="Any program can send to this port, so its events do not count as played by a person">open port</span>` : nothing}</span>
           ${it.connected ? html`<button class="btn small quiet" type="button" aria-pressed=${!it.enabled} aria-label="${it.enabled ? 'Mute' : 'Unmute'} ${plain(it.device_id, 40)}" @click=${() => this.mute(it.device_id, !it.enabled)}>${it.enabled ? 'Mute' : 'Muted'}</button>` : html`<span class="dim small">absent</span>`}
           <span></span><span class="dim small">${meter ? html`${count(meter.events)} ${meter.events === 1 ? 'event' : 'events'}, ${ago(age)}` : 'no event yet'}</span><span></span></li>`;
       })}</ul>` : html`<div class="empty"><p>No device. Connect a controller; it appears here by itself.</p></div>`}
@@ -257,7 +257,7 @@ class ViewNow extends View {
    */
   async mute(device_id, enabled) {
     const done = await call('conductor_set_device_enabled', { device_id, enabled });
-    if (done) say(enabled ? `${plain(device_id, 40)} plays again.` : `${plain(device_id, 40)} is muted.`);
+    if (done) say(enabled ? `${plain(device_id, 40)} is no longer muted.` : `${plain(device_id, 40)} is muted.`);
   }
 
   async panic() {

@@ -11,7 +11,7 @@ import { picture } from '../parts/drawing.js';
 /** Revisions that the person has looked at, by patch. @type {Map<string, number>} */
 const looked = new Map();
 
-/** Kinds of differences that belong to a box that is still there. */
+/** Kinds of changes whose box still exists. */
 const MARKED = new Set(['box_added', 'text_changed', 'moved', 'renamed', 'attributes_changed']);
 
 class ViewPatches extends DocumentView {

@@ -94,12 +94,12 @@ class ViewSets extends DocumentView {
     const clip = track?.clips?.filter((/** @type {any} */ it) => it.location === 'session')[row];
     if (!clip || clip.kind === 'empty') return html`<span class="clip none" aria-hidden="true"></span>`;
     const colour = `#${Number(clip.color ?? 0).toString(16).padStart(6, '0')}`;
-    return html`<button type="button" class="clip" title=${running ? 'Show; double click fires' : 'Show the notes'} ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.setProperty('--clip', colour); })} aria-pressed=${this.clip === clip.id} @click=${() => this.showClip(clip.id)} @dblclick=${() => running && this.fire('live_fire_clip', { clipId: clip.id })}>${clip.name ? short(clip.name, 22) : 'clip'}</button>`;
+    return html`<button type="button" class="clip" title=${running ? 'Show the notes; double-click to launch' : 'Show the notes'} ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.setProperty('--clip', colour); })} aria-pressed=${this.clip === clip.id} @click=${() => this.showClip(clip.id)} @dblclick=${() => running && this.fire('live_fire_clip', { clipId: clip.id })}>${clip.name ? short(clip.name, 22) : 'clip'}</button>`;
   }
 
   /** @param {string} tool @param {import('../contract.d.ts').JsonObject} args */
   async fire(tool, args) {
-    if (await call(tool, args)) say('Fired.');
+    if (await call(tool, args)) say('Launched.');
   }
 
   params() {

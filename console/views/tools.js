@@ -72,7 +72,7 @@ class ViewTools extends ListView {
     const tool = this.tools.find((it) => it.name === this.chosen) ?? null;
     return html`<div class="head"><h1>Tools</h1><input class="input search" type="search" aria-label="Search tools" placeholder="Search" @input=${(/** @type {InputEvent} */ event) => { this.search = /** @type {HTMLInputElement} */ (event.target).value; }}><span class="sub">${found.length} of ${this.tools.length}</span></div>
       <div class=${this.sides}><section class="panel scroll" aria-label="Tools" tabindex="0">${repeat(found.slice(0, 300), (it) => it.name, (it) => html`<button type="button" class="ask slim" aria-current=${it.name === this.chosen} @click=${() => this.choose(it.name)}><span class="top"><strong class="cut">${short(it.name, 40)}</strong></span><span class="row small dim"><span class="grow cut">${short(it.title, 50)}</span>${it.toolset}</span></button>`)}${found.length ? nothing : html`<div class="empty"><p>No tool has this name.</p></div>`}</section>
-        <section class="panel detail" aria-label="Tool">${tool ? this.form(tool) : html`<div class="empty"><strong>Choose a tool</strong><p>These are the tools that AI clients see. Your own calls take the same way: validated, checked by policy, recorded.</p></div>`}</section></div>`;
+        <section class="panel detail" aria-label="Tool">${tool ? this.form(tool) : html`<div class="empty"><strong>Choose a tool</strong><p>These are the tools that AI clients see. Your own calls go through the same pipeline: they are validated, checked by policy and recorded.</p></div>`}</section></div>`;
   }
 
   /** @param {Tool} tool */
@@ -88,7 +88,7 @@ class ViewTools extends ListView {
       ${this.answer ? html`<div class="section" role="status"><h3>${this.answer.is_error ? 'Error' : 'Answer'}</h3><pre class="code" tabindex="0">${lines(JSON.stringify(this.answer.result, null, 2).slice(0, 60_000))}</pre>${image ? html`<console-drawing .blob=${image} .label=${'Picture of the answer'}></console-drawing>` : nothing}</div>` : nothing}</div>`;
   }
 
-  /** The type of a property; a type with null is the other type. @param {any} schema */
+  /** The type of a property, without null. @param {any} schema */
   kind(schema) {
     const type = Array.isArray(schema.type) ? schema.type.find((/** @type {string} */ it) => it !== 'null') : schema.type;
     return type ?? 'object';

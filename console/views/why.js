@@ -1,4 +1,4 @@
-// Why: the ladder of rules for one event, with what each rule wanted and got.
+// Why: the rules that were checked for one event, each with its condition and the actual value.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
@@ -22,7 +22,7 @@ const VERDICTS = {
   no_match: { word: 'Nothing happens', kind: 'warn' },
   muted: { word: 'The device is muted', kind: 'warn' },
   absent: { word: 'The device is not connected', kind: 'warn' },
-  tainted: { word: 'Needs a person’s hand', kind: 'warn' },
+  tainted: { word: 'Needs a person’s input', kind: 'warn' },
   refused: { word: 'Refused by the configuration', kind: 'bad' },
 };
 

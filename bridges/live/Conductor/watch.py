@@ -1,4 +1,4 @@
-"""Detects changes of the Set: listeners record changes, and each tick collects the recorded changes.
+"""Detects changes to the Set: listeners record changes, and each tick collects the recorded changes.
 
 `epoch` counts the changes after which an id may name another object. Adding an object at the end of a list is not such a change.
 """

@@ -86,7 +86,7 @@ pub struct Keystroke {
     pub modifiers: Vec<Modifier>,
     /// The key; absent for modifiers alone.
     pub key: Option<KeyName>,
-    /// Whether the key is held until the release of the trigger. If false, it is pressed and
+    /// Whether the key stays pressed until the trigger is released. If false, it is pressed and
     /// released at once.
     pub hold: bool,
 }
@@ -207,7 +207,7 @@ pub enum Velocity {
 /// A response curve. `intensity` is 0..=1; at 0 every curve is a straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
-    /// The shape.
+    /// The shape of the curve.
     pub kind: CurveKind,
     /// The intensity, 0..=1.
     pub intensity: f64,

@@ -22,7 +22,7 @@ pub const QUIET: Micros = Micros::from_ms(2000);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCounted {
     /// The device is not hardware.
-    #[error("its device is not hardware, so a program could press it")]
+    #[error("the pad's device is not hardware, so a program could press the pad")]
     NoHardware,
     /// The event is tainted.
     #[error("the press was caused by a program or came over the network")]
@@ -31,7 +31,7 @@ pub enum NotCounted {
     #[error("the press is an echo of the pad's own light")]
     OwnLight,
     /// MIDI was sent too recently.
-    #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold it again")]
+    #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold the pad again")]
     NotQuiet,
     /// No request is open, or more than one.
     #[error("the pad answers only when exactly one approval request or plan is open")]
@@ -78,7 +78,7 @@ impl ApprovalPad {
         self.pad.as_ref().map(|it| &it.1)
     }
 
-    /// Called when a tool or a mapping has sent MIDI, because a press may be an echo of it.
+    /// Called when a tool or a mapping has sent MIDI, because a press soon after it may be an echo.
     pub fn sent(&mut self, now: Micros) {
         self.sent_at = Some(now);
         self.hold = None;
@@ -136,8 +136,8 @@ impl ApprovalPad {
         self.hold.map(|it| it.until)
     }
 
-    /// The request that the hold has approved at `now`, if any. `question` is the id of the open
-    /// request now.
+    /// The request that the hold has approved at `now`, if any. `question` is the id of the request
+    /// that is open at `now`.
     pub fn advance(&mut self, now: Micros, question: Option<Uuid>) -> Option<Uuid> {
         let hold = self.hold?;
         if question != Some(hold.question) {
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(pad.advance(at(9000), Some(ONE)), None, "one hold, one answer");
         pad.hear(&event(9000, true), true, Some(ONE)).unwrap();
         pad.hear(&event(9799, false), true, Some(ONE)).unwrap();
-        assert_eq!(pad.advance(at(9900), Some(ONE)), None, "let go too early");
+        assert_eq!(pad.advance(at(9900), Some(ONE)), None, "released too early");
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(pad.hear(&event(6200, true), true, Some(ONE)), Err(NotCounted::NotQuiet));
         assert_eq!(pad.hear(&event(6201, true), true, Some(ONE)), Ok(()));
         pad.sent(at(6500));
-        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "sent while it was held");
+        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "MIDI was sent during the hold");
         pad.lit(DeviceSlot(0), &event(0, true).body, at(20_000));
         assert_eq!(pad.hear(&event(20_050, true), true, Some(ONE)), Err(NotCounted::OwnLight));
         assert_eq!(pad.hear(&event(20_150, true), true, Some(ONE)), Ok(()));
@@ -242,8 +242,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every answer follows a press that satisfied all rules, without a disturbing event in
-        /// between.
+        /// Every answer follows a press that satisfied all rules, and no event in between broke a
+        /// rule.
         #[test]
         fn an_answer_needs_every_condition(ops in proptest::collection::vec((1u64..1500, op()), 1..60)) {
             let mut pad = pad();

@@ -3,7 +3,7 @@
 //!
 //! Time, ids and keys are parameters. Not here: files, the thread that writes them, and queues;
 //! those are in the gateway's `audit_log`. The verifier hashes the bytes of the file and never
-//! encodes a record again, so a change of the encoder cannot hide an edit.
+//! encodes a record again, so a change to the encoder cannot hide an edit.
 
 pub mod checkpoint;
 pub mod line;

@@ -84,7 +84,7 @@ impl Permit {
     }
 }
 
-/// The circuit is open.
+/// A refusal because the circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
     /// Milliseconds until the next probe is admitted; `open_ms` while a probe is running.
@@ -257,8 +257,8 @@ impl Breaker {
         Change::Tripped
     }
 
-    /// Closes the circuit and clears the count. Called by a person, or when the tool's host is
-    /// online again.
+    /// Closes the circuit and clears the count. Called when a person resets the circuit, or when
+    /// the tool's host is online again.
     pub fn reset(&mut self) {
         self.inner = Inner::Passing { failures: VecDeque::new() };
         self.epoch += 1;

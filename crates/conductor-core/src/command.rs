@@ -228,7 +228,8 @@ impl Template {
         }
     }
 
-    /// The words for a command line. `None` if it does not match this template.
+    /// Matches a command line with this template and returns its words. `None` if it does not
+    /// match.
     fn fit(&self, argv: &[String]) -> Option<Vec<Ready>> {
         let (first, rest) = argv.split_first()?;
         let named = *first == self.name || *first == self.program || first == self.last_part();

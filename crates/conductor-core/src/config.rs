@@ -31,12 +31,13 @@ pub mod timing_report;
 mod tools;
 pub(crate) mod tree;
 pub(crate) mod trigger;
+mod webhooks;
 
 pub use audit::{Audit, AuditDetail, ReadOnlySync};
 pub use device::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Protocol, Route,
 };
-pub use http::{Http, HttpToken, Scope};
+pub use http::{HookSignature, Http, HttpHook, HttpTls, HttpToken, Scope};
 pub use limits::Circuit;
 pub use live::{Live, LiveHostChoice, LiveOsc, LiveScript};
 pub use mcp::{Mcp, OutputSchemas, ToolNames, ToolView};
@@ -49,6 +50,7 @@ pub use settings::{
     Advanced, InputMode, Led, LedScheme, ListenMode, LogLevel, PerAppModes, Performance, Watch, WindowRule,
 };
 pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
+pub use webhooks::{Webhook, WebhookEvent};
 
 use crate::action::Action;
 use crate::mapping::{Continuous, Trigger};
@@ -101,6 +103,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[http]`.
     pub http: Http,
+    /// `[[webhooks]]`.
+    pub webhooks: Vec<Webhook>,
     /// `[mcp]`.
     pub mcp: Mcp,
     /// `[live]`.
@@ -214,6 +218,7 @@ impl Default for Config {
             retry: Retry::default(),
             audit: Audit::default(),
             http: Http::default(),
+            webhooks: Vec::new(),
             mcp: Mcp::default(),
             plugins: Plugins::new(),
             tools: Tools::default(),

@@ -45,6 +45,23 @@ impl Digest {
         Self(mac.finalize().into_bytes().into())
     }
 
+    /// HMAC-SHA256 with a key of any length.
+    pub fn hmac(key: &[u8], parts: &[&[u8]]) -> Self {
+        let mut block = [0; 64];
+        match block.get_mut(..key.len()) {
+            Some(start) => start.copy_from_slice(key),
+            // A key that is longer than a block is replaced by its digest (RFC 2104).
+            None => block[..32].copy_from_slice(&Self::of(key).0),
+        }
+        let mac = parts.iter().fold(Hmac::<Sha256>::new(&block.into()), |mac, part| mac.chain_update(part));
+        Self(mac.finalize().into_bytes().into())
+    }
+
+    /// The 64 hex digits.
+    pub fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The digest of a value's canonical form. Equal values have equal digests, regardless of the
     /// order of their keys.
     pub fn of_json(value: &Value) -> Result<Self, NotCanonical> {

@@ -84,11 +84,12 @@ pub struct Counters {
     pub routed: u64,
     /// Events that were not routed because they had already been forwarded `max_route_depth` times.
     pub over_hops: u64,
-    /// Changes of the mode.
+    /// Mode changes.
     pub mode_changes: u64,
 }
 
-/// The number of presses, timers, notes and so on for which [`Engine::make_room`] allocates space.
+/// [`Engine::make_room`] allocates space for this many presses, timers, notes and so on, and for a
+/// quarter as many running actions.
 const ROOM: usize = 256;
 
 /// The reason in the trace for an event that is no longer forwarded.
@@ -118,7 +119,7 @@ impl From<Deadline> for Timer {
     }
 }
 
-/// The last values of a device's controls, for gates, sticks and banks.
+/// The mute state of a device and the last values of its controls.
 #[derive(Debug, Default)]
 struct DeviceState {
     /// The mute state that a person or a tool has set since the daemon started. If absent, the
@@ -244,8 +245,9 @@ impl Engine {
         &self.tables
     }
 
-    /// Allocates everything that the next events may need, and frees what they no longer need. The
-    /// owner calls this, so that [`Engine::feed`] can run in a device callback.
+    /// Allocates the memory that the next events may need, and frees memory that is no longer
+    /// needed. The daemon's owner thread calls this, so that [`Engine::feed`] can run in a device
+    /// callback.
     pub fn make_room(&mut self) {
         self.trace.drop_overwritten();
         self.timers.reserve(ROOM);
@@ -285,7 +287,7 @@ impl Engine {
         self.trace.read(since, &self.tables, slots)
     }
 
-    /// The mode, mapping and time of each mapping that fired, newest first, back to this record.
+    /// The mode, mapping and time of each mapping that fired, newest first, back to record `since`.
     pub fn fired(&self, since: u64) -> impl Iterator<Item = (Arc<str>, Arc<str>, Micros)> {
         self.trace.fired(since, &self.tables)
     }
@@ -431,10 +433,10 @@ impl Engine {
             GestureEvent::Fired { press, row } => self.gesture_fires(press, row, "", out),
             GestureEvent::Released { press, row } => self.gesture_fires(press, row, "Release", out),
             GestureEvent::Deferred { press } => {
-                self.note_press(&press, Outcome::Deferred, "waits for a longer gesture");
+                self.note_press(&press, Outcome::Deferred, "a longer gesture is still possible");
             }
             GestureEvent::Cancelled { press } => {
-                self.note_press(&press, Outcome::Cancelled, "cancelled by a reload or by the loss of the device");
+                self.note_press(&press, Outcome::Cancelled, "a reload or the loss of the device cancelled the press");
             }
             GestureEvent::Unmatched { press } => {
                 self.note_press(&press, Outcome::NoMatch, "");
@@ -500,7 +502,7 @@ impl Engine {
                     &context,
                     Outcome::QueueFull,
                     None,
-                    "its action is still running, and four presses are queued already",
+                    "the previous action of this mapping is still running, and four presses are already queued",
                 );
             }
             return;

@@ -191,7 +191,7 @@ named_enum! {
     }
 }
 
-/// One fault of the arguments.
+/// One fault in the arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// JSON pointer into the arguments.
@@ -226,7 +226,7 @@ pub struct Cause {
 /// Members that only some codes have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extras {
-    /// Faults of the arguments, for `BAD_INPUT`.
+    /// Faults in the arguments, for `BAD_INPUT`.
     pub violations: Vec<Violation>,
     /// Who refused the call, for `DENIED`.
     pub by: Option<RefusedBy>,
@@ -310,7 +310,7 @@ impl ToolError {
         self
     }
 
-    /// Sets the faults of the arguments.
+    /// Sets the faults in the arguments.
     #[must_use]
     pub fn violations(mut self, violations: Vec<Violation>) -> Self {
         self.extras.violations = violations;

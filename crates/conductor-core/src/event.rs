@@ -1,4 +1,4 @@
-//! Events of devices: one closed set of bodies for MIDI, gamepads and OSC.
+//! Events of devices. One enum contains the bodies of MIDI, gamepad and OSC events.
 //!
 //! Not here: reading devices (`conductor-hosts`), and the meaning of a press (`gesture`).
 
@@ -65,7 +65,7 @@ impl Taint {
         match self {
             Taint::Clean => "",
             Taint::Virtual => {
-                "the input is virtual and not trusted; set trusted = true on its device if only a person plays it"
+                "the input is virtual and not trusted; set trusted = true on the device if only a person plays it"
             }
             Taint::Network | Taint::Tool => "the event was not caused by a person's input",
         }
@@ -115,7 +115,6 @@ pub struct Event {
     pub taint: Taint,
     /// The number of times that the message was forwarded; see [`Trail`].
     pub hops: u8,
-    /// The content.
     pub body: Body,
 }
 
@@ -167,9 +166,7 @@ pub enum Body {
 /// An OSC message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OscMessage {
-    /// The address.
     pub address: String,
-    /// The arguments.
     pub args: Vec<OscArg>,
 }
 

@@ -34,14 +34,14 @@ const FRAME_US: u64 = 100_000;
 /// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
 /// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// Maximum unused sending time that a port can save. It allows a burst of 16 scheme messages.
+/// Maximum sending time that a port accumulates while no scheme message is sent. It allows a burst
+/// of 16 scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
 /// A message for the output of a device. The message is never treated as a person's input: if the
 /// port leads back to us, the message must arrive as a tainted event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
-    /// The device.
     pub port: DeviceSlot,
     pub message: Body,
     /// The taint of the event that changed the light.
@@ -486,7 +486,7 @@ impl Feedback {
         true
     }
 
-    /// The latest time for the next call of [`Feedback::advance`].
+    /// The latest time for the next call to [`Feedback::advance`].
     pub fn next_deadline(&self) -> Option<Micros> {
         if self.dirty { Some(Micros(0)) } else { self.next }
     }

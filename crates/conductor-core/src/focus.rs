@@ -55,7 +55,7 @@ impl Focus {
         Focus { rules, ..Focus::default() }
     }
 
-    /// Replaces the rules. A hold continues.
+    /// Replaces the rules. A manually selected mode stays.
     pub fn reload(&mut self, rules: Option<PerAppModes>) -> Option<Wish> {
         self.rules = rules;
         self.wish()
@@ -71,19 +71,21 @@ impl Focus {
         self.held
     }
 
-    /// Starts a hold, because a pad, a tool or the command line selected a mode.
+    /// Called when a pad, a tool or the command line selected a mode. The rules do not apply until
+    /// this hold ends.
     pub fn chosen_by_hand(&mut self) {
         self.held = true;
     }
 
-    /// Ends a hold, so that the rules apply at once (`conductor mode set --auto`).
+    /// Ends the hold of a manually selected mode, so that the rules apply at once (`conductor mode
+    /// set --auto`).
     pub fn release(&mut self) -> Option<Wish> {
         self.held = false;
         self.wish()
     }
 
     /// Called when another window is frontmost, its title changed, or the window became unknown.
-    /// Only another window ends a hold.
+    /// Only a change to another window ends the hold of a manually selected mode.
     pub fn focused(&mut self, window: Option<Window>) -> Option<Wish> {
         if self.window == window {
             return None;
@@ -101,7 +103,8 @@ impl Focus {
         self.wish()
     }
 
-    /// The mode that the rules select now. `None` during a hold or while the window is unknown.
+    /// The mode that the rules select now. `None` while a manually selected mode is held or the
+    /// window is unknown.
     pub fn wish(&self) -> Option<Wish> {
         let (rules, window) = (self.rules.as_ref()?, self.window.as_ref()?);
         if self.held {
@@ -194,7 +197,7 @@ mod tests {
         assert_eq!(at(window(2, "Firefox", "Mail")), Some(("Web".into(), Because::AppRule)));
         assert_eq!(at(window(3, "xterm", "sh")), Some(("Default".into(), Because::Default)));
         assert_eq!(at(window(3, "xterm", "sh")), None, "nothing changed");
-        assert_eq!(at(None), None, "unknown: the rules do nothing");
+        assert_eq!(at(None), None, "without a known window the rules select no mode");
     }
 
     #[test]
@@ -202,16 +205,16 @@ mod tests {
         let mut focus = Focus::new(Some(rules(true)));
         focus.focused(window(1, "xterm", "a"));
         focus.chosen_by_hand();
-        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "a title is not a window");
+        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "a new title is not a new window");
         focus.focused(None);
-        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "back to where the person was");
+        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "the window of the hold is frontmost again");
         assert_eq!(mode(focus.focused(window(2, "xterm", "c"))), Some(("Default".into(), Because::Default)));
         focus.chosen_by_hand();
         assert_eq!(mode(focus.release()), Some(("Default".into(), Because::Default)));
         let mut kept = Focus::new(Some(rules(false)));
         kept.focused(window(1, "xterm", "a"));
         kept.chosen_by_hand();
-        assert_eq!(kept.focused(window(2, "Live", "mix")), None, "it is not to be released by focus");
+        assert_eq!(kept.focused(window(2, "Live", "mix")), None, "a focus change must not end the hold");
         assert!(kept.is_held());
         let mut none = Focus::new(None);
         assert_eq!(none.focused(window(1, "Live", "mix")), None);

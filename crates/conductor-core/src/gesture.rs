@@ -2,7 +2,7 @@
 //!
 //! This is a pure state machine. A press first enters the chord stage (`chord`), if its key belongs
 //! to a chord of the current mode. Then the press enters the tap stage. Time is read only from
-//! events and deadlines, so the outcome does not depend on when the owner calls.
+//! events and deadlines, so the outcome does not depend on when the caller calls.
 //!
 //! Not here: values that are not keys (`engine::thresholds`), and the actions of gestures
 //! (`engine`).
@@ -32,7 +32,6 @@ pub struct PressId {
 /// A key of one device: a note on a channel, or a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef {
-    /// The device.
     pub device: DeviceSlot,
     /// 0-15 for the channel of a note; [`BUTTONS`] for buttons.
     channel_index: u8,
@@ -93,9 +92,7 @@ pub enum GestureEvent {
 /// The data of a press at the time of a gesture event. The press may have ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
-    /// The press.
     pub id: PressId,
-    /// The key.
     pub key: KeyRef,
     /// The time at which the key was pressed.
     pub at: Micros,

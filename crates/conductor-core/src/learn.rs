@@ -38,7 +38,6 @@ pub struct Captured {
     /// The wall-clock time.
     pub wall: Timestamp,
     pub device: DeviceSlot,
-    /// The content.
     pub body: Body,
 }
 
@@ -321,7 +320,7 @@ mod tests {
         learn.stop(Micros::from_ms(500));
         let second = start(&mut learn, 600, 1000);
         assert_ne!(first.session, second.session);
-        assert!(!learn.expire(first.session, Micros::from_ms(1600)), "it belongs to a session that is gone");
+        assert!(!learn.expire(first.session, Micros::from_ms(1600)), "the timer belongs to an earlier session");
         assert_eq!(learn.session(), Some(second.session));
         assert!(learn.expire(second.session, Micros::from_ms(1600)));
         assert_eq!(learn.session(), None);
@@ -361,7 +360,7 @@ mod tests {
         assert_eq!(learn.stop(Micros::from_ms(90_001)), Learned::default(), "stopped once");
         start(&mut learn, 100_000, 1000);
         learn.feed(&note(100_001, 38), wall(100_001));
-        assert!(!start(&mut learn, 200_000, 1000).was_already_active, "its time had run out");
+        assert!(!start(&mut learn, 200_000, 1000).was_already_active, "the session had expired");
         assert!(learn.stop(Micros::from_ms(200_001)).events.is_empty());
     }
 

@@ -93,8 +93,8 @@ pub enum TriggerKind {
         hysteresis: f64,
         repeat_ms: Option<u32>,
     },
-    /// The position of the gamepad trigger is scaled to 0-127. The window of the gate begins at
-    /// `threshold`.
+    /// The position of the gamepad trigger is scaled to 0-127. Positions from `threshold` on can
+    /// fire.
     GamepadTrigger {
         side: Side,
         threshold: u8,
@@ -273,11 +273,9 @@ pub enum Scalar {
 /// A continuous binding: source, glue, targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Continuous {
-    /// The control.
     pub source: Source,
     /// The stages between the source and the targets.
     pub glue: Glue,
-    /// The targets.
     pub targets: Vec<Target>,
 }
 
@@ -369,7 +367,6 @@ pub enum Shape {
     /// A straight line.
     #[default]
     Straight,
-    /// A curve.
     Curve(Curve),
     /// Points 0..=1, evenly spaced, interpolated linearly.
     Lut(Vec<f64>),

@@ -22,7 +22,7 @@ pub use record::{ConfigPlan, Decided, Fact, Kind, PlanStatus, Record, Short, Sta
 pub const MAX_USES: u32 = 100;
 /// Longest time that an approval may be valid.
 pub const MAX_GRANT_MS: u64 = 86_400_000;
-/// Longest reason of a no, in characters.
+/// Longest reason for a denial, in characters.
 pub const MAX_REASON: usize = 500;
 /// Shortest default validity of an approval, so that there is time to repeat the call even after a
 /// late answer.
@@ -105,7 +105,7 @@ pub enum Asked {
     },
     /// A person denied the same call a moment ago, so no new request is made.
     Denied {
-        /// What the person wrote with the no.
+        /// The reason that the person wrote for the denial.
         reason: Option<String>,
         /// The denied record.
         id: Uuid,
@@ -257,7 +257,8 @@ pub struct Pending {
     /// Times on the monotonic clock: the end of open records, and the denial of denied records. Not
     /// stored on disk, because this clock starts again with the machine.
     steady: HashMap<Uuid, u64>,
-    /// The changed records as they were before the unwritten changes.
+    /// For each record with unwritten changes, its state before these changes; `None` for a new
+    /// record.
     before: BTreeMap<Uuid, Option<Record>>,
 }
 
@@ -363,8 +364,8 @@ impl Pending {
     }
 
     /// Sets the end on the monotonic clock for open records that have none: new records, and all
-    /// records after a start. The remaining time is at most the whole life of the record, even if
-    /// the wall clock was wrong when the record was made.
+    /// records after a start. The remaining time is at most the full validity of the record, even
+    /// if the wall clock was wrong when the record was made.
     fn note_ends(&mut self, now: Timestamp) {
         let Some(steady) = self.steady_ms else { return };
         let fresh: Vec<(Uuid, u64)> = self
@@ -488,7 +489,7 @@ impl Pending {
         let same = |state| {
             mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
         };
-        // A person who took back a confirmation may ask again at once.
+        // A person who cancelled a confirmation may ask for it again at once.
         if let Some(record) = same(State::Denied).filter(|_| !ask.principal.is_person()) {
             let retry_after_ms = settings.cooldown_ms.saturating_sub(self.since_refused(record, now)).max(1);
             let reason = record.decided.as_ref().and_then(|decided| decided.reason.clone());
@@ -501,7 +502,7 @@ impl Pending {
         if let Err(limited) = self.room_for(&ask.principal, limits) {
             return Asked::Limited(limited);
         }
-        // A person confirms the own calls, so they do not count as questions to a person.
+        // A person confirms their own calls, so these calls do not count as approval requests.
         if !ask.principal.is_person()
             && let Err(retry_after_ms) =
                 self.asks.take(limits, &ask.principal, Class::Ask, self.steady_ms.unwrap_or(now.as_millis()))
@@ -607,7 +608,7 @@ impl Pending {
         self.waited_for.remove(&id);
     }
 
-    /// The record, if it is in `state` now; otherwise the reason.
+    /// The record, if it is in `state` now; otherwise the reason for the refusal.
     fn in_state(&mut self, id: Uuid, state: State, now: Timestamp) -> Result<&Record, Refused> {
         self.note_ends(now);
         if self.get(id).is_some_and(|record| self.is_over(record, now)) {

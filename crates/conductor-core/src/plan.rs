@@ -244,6 +244,31 @@ pub fn draft_plugin(
     finish(base_text, &before, &result, &after, vec![row])
 }
 
+/// A change of the rows of `[[http.tokens]]`.
+#[derive(Clone, Copy, Debug)]
+pub enum TokenChange<'a> {
+    /// Adds a row with these keys.
+    Add(&'a serde_json::Map<String, Value>),
+    /// Removes the row with this name.
+    Remove(&'a str),
+}
+
+/// Adds or removes a token. Only a person can make this change.
+pub fn draft_token(
+    base: &[u8],
+    change: TokenChange<'_>,
+    description: String,
+    surroundings: &Surroundings<'_>,
+) -> Result<Draft, PlanError> {
+    let base_text = text_of(base)?;
+    let mut editor = Editor::new(base_text, surroundings)?;
+    let before = Known::of(editor.view());
+    editor.change_token(change)?;
+    let (result, after) = editor.into_result();
+    let row = ChangeRow { change_type: "ChangeToken", description, ..ChangeRow::default() };
+    finish(base_text, &before, &result, &after, vec![row])
+}
+
 /// The diagnostics of a text before the change.
 struct Known {
     diagnostics: Vec<Diagnostic>,

@@ -170,8 +170,8 @@ pub enum AskFloor {
     /// commands with `effect = "write"`.
     UnlessMapping,
     /// The tool decides by the arguments whether a call needs an approval. If it does, no rule, no
-    /// grant and no client dialog can replace the approval. Used for edits of a running patch that
-    /// use files, the network or the program. For other calls of the tool the rules decide.
+    /// grant and no client dialog can replace the approval. Used for edits to a running patch that
+    /// use files, the network or the program. For other calls to the tool the rules decide.
     ByArgs,
 }
 
@@ -210,7 +210,6 @@ pub enum ByArgs {
 /// The decision of a policy and the channel that it requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// The decision.
     pub decision: Decision,
     /// Index of the rule that decided, in the order of the file; absent if a default decided.
     pub rule: Option<usize>,
@@ -318,7 +317,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// The faults of rules and defaults.
+    /// The faults in rules and defaults.
     pub fn faults(&self) -> Vec<PolicyError> {
         let mut faults = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The journal of a script: which calls the script made, and what they answered.
+//! The journal of a script: the calls that the script made, and their answers.
 //!
 //! A script that was stopped is run again from its first line. Calls that are in the journal are
 //! not made again: the script receives the recorded answers. This is safe for two reasons. A call
@@ -34,8 +34,8 @@ pub const MAX_JOURNAL_BYTES: usize = 16 << 20;
 /// The tools that make other calls. Scripts, mappings, plugins and webhooks cannot call them.
 pub const NESTING_TOOLS: [&str; 2] = ["conductor_run_script", "conductor_call_tool"];
 
-/// The first line of a journal: whose script it is, and the values that a repeated run must share
-/// with the first run.
+/// The first line of a journal: the caller of the script, and the values that a repeated run must
+/// share with the first run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begin {
@@ -51,7 +51,7 @@ pub struct Begin {
     pub seed: u64,
     /// The value of `Date.now()`.
     pub started: Timestamp,
-    /// The journal expires at this time, unless a later line extends its life.
+    /// The journal expires at this time, unless a later line sets a later time.
     pub until: Timestamp,
 }
 
@@ -77,15 +77,16 @@ pub enum Answer {
     Error(Value),
 }
 
-/// What a call has changed.
+/// Whether a call has changed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Changed {
-    /// Nothing: a read, a planned change or a refused call.
+    /// The call changed nothing: it was a read, a planned change or a refused call.
     Nothing,
-    /// Something outside the script.
+    /// The call changed something outside the script.
     Something,
-    /// Possibly something: the call ended before the host confirmed or refused the change.
+    /// The call may have changed something: it ended before the host confirmed or refused the
+    /// change.
     Unknown,
 }
 
@@ -93,14 +94,12 @@ pub enum Changed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// The call.
     #[serde(flatten)]
     pub asked: Asked,
-    /// Its answer.
     pub answer: Answer,
-    /// What the call has changed.
+    /// Whether the call has changed something.
     pub changed: Changed,
-    /// The change of the configuration that the call contributes to the plan of the script.
+    /// The change to the configuration that the call contributes to the plan of the script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Value>,
 }
@@ -123,7 +122,7 @@ pub enum Line {
         /// The approval request that the call waits for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<Uuid>,
-        /// New end of the journal's life, if it is later.
+        /// New expiry time of the journal, if it is later.
         until: Timestamp,
     },
     /// The script has returned, and its plan is about to be stored with this id.
@@ -148,7 +147,7 @@ impl Entry {
     }
 }
 
-/// What to do with the next call of a script.
+/// The decision about the next call of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The call was made in an earlier run: return this answer.
@@ -160,14 +159,14 @@ pub enum Next {
 /// Why a script cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// The script makes another call than in its first run.
+    /// The script makes a different call than in its first run.
     #[error("call {index} is {asked}, but in the first run of this script it was {recorded}")]
     Differs {
         /// Position of the call.
         index: usize,
-        /// Tool of this run.
+        /// Tool that this run calls.
         asked: String,
-        /// Tool of the first run, or a note about its arguments.
+        /// Tool that the first run called, or a note about its arguments.
         recorded: String,
     },
     /// The effect of an earlier call is unknown.
@@ -175,14 +174,14 @@ pub enum Stop {
     Unknown {
         /// Position of the call.
         index: usize,
-        /// Its tool.
+        /// Tool of the call.
         tool: String,
     },
 }
 
-/// Why a line does not fit the lines before it.
+/// The line does not fit the lines before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the line does not follow from the lines before it")]
+#[error("the line is out of order")]
 pub struct OutOfOrder;
 
 /// The journal of one script.
@@ -204,8 +203,8 @@ impl Journal {
         Self { begin, entries: Vec::new(), approval: None, plan: None, until, next: 0 }
     }
 
-    /// Adds a line. The caller writes the line to the disk first if it is an intent, and before it
-    /// uses the answer otherwise.
+    /// Adds a line. The caller must write the line to the disk first if it is an intent. Other
+    /// lines must be on the disk before their answer is used.
     pub fn add(&mut self, line: Line) -> Result<(), OutOfOrder> {
         let open = self.is_open();
         let count = self.entries.len();
@@ -248,13 +247,13 @@ impl Journal {
         self.approval
     }
 
-    /// The end of the journal's life, if it waits for no approval.
+    /// The time at which the journal expires, unless it waits for an approval.
     pub fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Whether the journal has expired. It lives at least as long as the approval that it waits
-    /// for.
+    /// Whether the journal has expired. It does not expire while the approval that it waits for is
+    /// open.
     pub fn is_over(&self, now: Timestamp, approval_is_open: impl FnOnce(Uuid) -> bool) -> bool {
         now >= self.until && !self.approval.is_some_and(approval_is_open)
     }
@@ -306,13 +305,13 @@ impl Journal {
         self.entries.len()
     }
 
-    /// What the script has changed so far. A script that has changed nothing can start from the
-    /// beginning.
+    /// Whether the script has changed something so far. A script that has changed nothing can start
+    /// from the beginning.
     pub fn changed(&self) -> Changed {
         self.changed_before(self.entries.len())
     }
 
-    /// What the calls before this position have changed.
+    /// Whether the calls before this position have changed something.
     pub fn changed_before(&self, index: usize) -> Changed {
         let mut changed = Changed::Nothing;
         for entry in self.entries.iter().take(index) {

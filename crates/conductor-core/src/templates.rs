@@ -234,20 +234,20 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
 
 fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> {
     if !KINDS.contains(&row.kind.as_str()) {
-        return Err("its kind is unknown");
+        return Err("the kind is unknown");
     }
     let mut addresses: Vec<Address> = Vec::new();
     let count = row.count.unwrap_or(1);
     let following =
         |first: u8| first.checked_add(count.saturating_sub(1)).filter(|last| *last <= 127).map(|last| first..=last);
     if let Some(first) = row.note {
-        addresses.extend(following(first).ok_or("its notes exceed 127")?.map(Address::Note));
+        addresses.extend(following(first).ok_or("the notes exceed 127")?.map(Address::Note));
     }
     if let Some(first) = row.cc {
-        addresses.extend(following(first).ok_or("its controllers exceed 127")?.map(Address::Cc));
+        addresses.extend(following(first).ok_or("the controllers exceed 127")?.map(Address::Cc));
     }
     if row.ccs.iter().any(|it| *it > 127) {
-        return Err("its controllers exceed 127");
+        return Err("the controllers exceed 127");
     }
     addresses.extend(row.ccs.iter().copied().map(Address::Cc));
     if row.bend {
@@ -265,7 +265,7 @@ fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> 
     let said = usize::from(row.note.is_some()) + usize::from(row.cc.is_some()) + usize::from(!row.ccs.is_empty());
     let named = [row.bend, row.button.is_some(), row.axis.is_some(), row.trigger.is_some()];
     if said + named.iter().filter(|it| **it).count() != 1 {
-        return Err("it must have exactly one of note, cc, ccs, bend, button, axis and trigger");
+        return Err("exactly one of note, cc, ccs, bend, button, axis and trigger is required");
     }
     let many = addresses.len() > 1;
     for (at, address) in addresses.into_iter().enumerate() {

@@ -21,7 +21,7 @@ const fn is_ignorable(character: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Replaces every deceptive character with `\u{..}`. The result is one line.
+/// Replaces every deceptive character with `\u{..}`, so that the result is one line.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_deceptive) {
         return Cow::Borrowed(text);

@@ -34,7 +34,8 @@ impl Timestamp {
         Self::from_millis(self.0.saturating_add(ms))
     }
 
-    /// Zero if `earlier` is later than `self`, because wall clocks can be set back.
+    /// Milliseconds since `earlier`; 0 if `earlier` is later than `self`, because wall clocks can
+    /// be set back.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

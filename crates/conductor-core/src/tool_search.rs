@@ -38,8 +38,8 @@ const SCATTERED: f64 = 0.7;
 /// Factor for a word that was found after the correction of a typo.
 const CORRECTED: f64 = 0.8;
 
-/// The indices of the tools that match the query, the best first. Equal tools have the order of the
-/// list.
+/// The indices of the tools that match the query, the best first. Tools with equal scores keep the
+/// order of the list.
 pub fn rank(query: &str, tools: &[ToolText<'_>]) -> Vec<usize> {
     let index = Index::of(tools);
     let wanted = index.wanted(query);
@@ -57,7 +57,7 @@ fn is_name(asked: &str, name: &str) -> bool {
     asked == name || asked == name.replace('.', "_")
 }
 
-/// Words that a tool should contain, all of them.
+/// Words that a matching tool must all contain.
 type Meaning = Vec<Term>;
 
 /// A part of the query: its possible meanings, each with a factor.
@@ -114,7 +114,7 @@ impl Index {
             wanted.push(std::iter::once((vec![word.clone()], factor)).chain(meanings).collect());
             known.push(word);
         }
-        // Several phrases with one meaning are one hint.
+        // Several phrases with the same meaning count only once.
         let mut meant: BTreeMap<&Meaning, f64> = BTreeMap::new();
         for (phrase, meanings) in table.phrases.iter().filter(|(phrase, _)| phrase.iter().all(|it| known.contains(it)))
         {
@@ -148,7 +148,8 @@ impl Index {
         wanted.iter().map(best).sum()
     }
 
-    /// How well a tool fits a meaning. A tool that contains only some of its words fits much less.
+    /// How well a tool fits a meaning. A tool that contains only some of its words scores much
+    /// lower.
     fn fit(&self, meaning: &Meaning, tool: usize) -> f64 {
         let found = meaning.iter().filter_map(|term| {
             let holders = self.weights.get(term)?;
@@ -159,7 +160,7 @@ impl Index {
         sum / meaning.len().max(1) as f64 * share
     }
 
-    /// A word that few tools contain says more about the wanted tool.
+    /// The weight of a word: greater if fewer tools contain the word.
     fn rarity(&self, holders: usize) -> f64 {
         (1.0 + self.tools as f64 / holders.max(1) as f64).ln()
     }

@@ -40,7 +40,7 @@ pub struct Waiting {
     pub difference: Arc<str>,
     /// Why the configuration that was accepted earlier is not in force.
     pub closed: Option<Arc<str>>,
-    /// Rows that type keys or text and took effect without a person's approval.
+    /// Mappings that type keys or text and took effect without a person's approval.
     pub typing: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl ConfigInForce {
         self.text.as_ref().map(|_| self.hash.to_string())
     }
 
-    /// Number of rows that an error in the file disabled.
+    /// Number of mappings and bindings that an error in the file disabled.
     pub fn disabled_mappings(&self) -> usize {
         let modes = self.config.modes.iter().map(|mode| &mode.rows);
         modes

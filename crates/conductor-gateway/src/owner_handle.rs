@@ -86,7 +86,7 @@ pub enum Request {
     },
     /// Feeds events to the engine as if the device had sent them over the network.
     Inject {
-        /// The first connected device if absent.
+        /// If absent, the first connected device is used.
         device: Option<String>,
         events: Vec<Body>,
         reply: Reply<Result<Injected, ToolError>>,

@@ -98,7 +98,7 @@ impl PendingStore {
             let bytes = files.read_at(&dir.join(&name), 0, WHOLE)?;
             match Record::from_json(&bytes) {
                 Ok(record) if record.state == State::Allowed && !is_sealed(&*files, &dir, &key, record.id, &bytes) => {
-                    let why = "contains an approval without a valid seal; the approval is ignored".to_owned();
+                    let why = "the file contains an approval without a valid seal; the approval is ignored".to_owned();
                     skipped.push(Skipped { name, why });
                 }
                 // A record whose file name is not its id would get a second file when it changes,
@@ -106,7 +106,7 @@ impl PendingStore {
                 Ok(record) if record.id.to_string() == stem => records.push(record),
                 Ok(record) => skipped.push(Skipped {
                     name,
-                    why: format!("contains the record {}, which does not match the file name", record.id),
+                    why: format!("the file contains the record {}, which does not match the file name", record.id),
                 }),
                 Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
             }
@@ -422,6 +422,6 @@ mod tests {
         bad.append(b"{}").expect("written");
         let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("opens");
         assert_eq!(skipped.len(), 1);
-        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "left for a person to look at");
+        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "an unknown file is kept");
     }
 }

@@ -137,7 +137,7 @@ async fn run_to_end(studio: Arc<Studio>, call: Call) -> Reply {
         Ok(Err(Stop::Cancelled)) => Outcome::Cancelled,
         Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
         Err(_panic) => {
-            Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed with an internal error of Conductor")))
+            Outcome::Done(Err(ToolError::new(Code::Internal, "an internal error in Conductor ended the call")))
         }
     };
     Reply::new(record::record(&studio, &call, record, outcome).await)
@@ -177,8 +177,8 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
         let asked: String = call.tool.chars().take(64).collect();
         let near = catalog.nearest(&call.tool, &call.toolset);
         let hint = match near.as_slice() {
-            [] => "conductor_find_tools finds a tool by the words of a task.".to_owned(),
-            [first, ..] => format!("Did you mean {first}? conductor_find_tools finds a tool by the words of a task."),
+            [] => "conductor_find_tools finds tools for a task.".to_owned(),
+            [first, ..] => format!("Did you mean {first}? conductor_find_tools finds tools for a task."),
         };
         let subject = if studio.scrubber.is_idle() { asked.clone() } else { String::new() };
         return Err(ToolError::new(Code::NotFound, studio.scrubber.unknown("Unknown tool", &asked))
@@ -204,7 +204,7 @@ fn validate(tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Sto
             let violations = if canonical.len() > ARGUMENT_BYTES {
                 vec![Violation {
                     path: String::new(),
-                    message: format!("too large: {} bytes, but the limit is {ARGUMENT_BYTES}", canonical.len()),
+                    message: format!("arguments too large: {} bytes; the limit is {ARGUMENT_BYTES}", canonical.len()),
                 }]
             } else {
                 violations(tool, &call.arguments)

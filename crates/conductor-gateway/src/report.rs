@@ -3,6 +3,7 @@
 //! Not here: how the owner collects the values, and how a terminal shows them (`cli`).
 
 use conductor_core::config::{Config, ContinuousRow, InputMode, Mapping, Rows};
+use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,7 +54,7 @@ pub struct Status {
     pub mode_index: usize,
     /// Time of the last event of any device.
     pub last_event_at_iso: Option<Timestamp>,
-    /// The libraries for devices.
+    /// Device libraries and their state.
     pub backends: Vec<BackendNow>,
     /// The configuration in force.
     pub config: ConfigNow,
@@ -63,6 +64,37 @@ pub struct Status {
     pub learning: Option<LearningNow>,
     /// Process id of the daemon.
     pub pid: u32,
+}
+
+/// The connections to and from other machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct NetworkNow {
+    /// The open HTTP listeners; the daemon's own is first.
+    pub http: Vec<HttpNow>,
+    /// The webhooks that Conductor sends.
+    pub webhooks: Vec<WebhookNow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WebhookNow {
+    /// Name of the webhook.
+    pub name: String,
+    /// Number of stored events that the receiver has not accepted yet.
+    pub waiting: usize,
+    /// Number of accepted events since the start.
+    pub delivered: u64,
+    /// Number of events since the start that were dropped, because they were too many or too old.
+    pub dropped: u64,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HttpNow {
+    /// Address for clients.
+    pub url: String,
+    /// SHA-256 of the certificate; absent without TLS.
+    pub fingerprint: Option<Digest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -89,15 +121,15 @@ pub struct DeviceNow {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
-    /// Events from devices.
+    /// Number of events from devices.
     pub events_processed: u64,
-    /// Actions that ran.
+    /// Number of actions that ran.
     pub actions_executed: u64,
-    /// Events lost in a full queue, or dropped to end a feedback loop.
+    /// Number of events lost in a full queue, or dropped to end a feedback loop.
     pub events_dropped: u64,
-    /// Actions that failed.
+    /// Number of actions that failed.
     pub actions_failed: u64,
-    /// Changed files that could not be loaded.
+    /// Number of changed files that could not be loaded.
     pub reloads_failed: u64,
     /// Events over JACK that were decided in the audio callback, so that their messages left in the
     /// same period.
@@ -107,7 +139,7 @@ pub struct Statistics {
     /// Events over JACK that the owner's thread decided for another reason: an older event waited,
     /// a learn session ran, or the device has lights or the approval pad.
     pub events_to_owner: u64,
-    /// Events that were decided after a later event of another backend, by less than one period.
+    /// Events that were decided after a later event of another backend, less than one period late.
     pub events_inverted: u64,
 }
 
@@ -136,7 +168,7 @@ pub struct ConfigNow {
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
     pub error: Option<String>,
-    /// Number of rows that an error in the file disabled.
+    /// Number of mappings and bindings that an error in the file disabled.
     pub disabled_mappings: usize,
     /// Number of errors in the file. Each error disables an item.
     pub faults: usize,
@@ -216,10 +248,10 @@ pub struct MappingNow {
     pub action: Value,
     /// Does not change when rows move.
     pub id: String,
-    /// Text of the file for people.
+    /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// False also if a fault disables the row.
+    /// Also false if a fault disables the row.
     pub enabled: bool,
 }
 
@@ -229,10 +261,10 @@ pub struct ContinuousNow {
     pub index: usize,
     /// Does not change when rows move.
     pub id: String,
-    /// Text of the file for people.
+    /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// False also if a fault disables the row.
+    /// Also false if a fault disables the row.
     pub enabled: bool,
     #[serde(flatten)]
     pub written: Value,
@@ -294,7 +326,7 @@ pub struct Devices {
     pub gamepads: Vec<String>,
     /// Addresses on which OSC messages are received.
     pub osc_listeners: Vec<String>,
-    /// The libraries for devices.
+    /// Device libraries and their state.
     pub backends: Vec<BackendNow>,
 }
 
@@ -327,7 +359,7 @@ pub struct BindingNow {
     pub enabled: bool,
     /// False for a port without an alias (`raw:<port>`).
     pub is_configured: bool,
-    /// Text of the file for people.
+    /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether any program can send to the input of the device and the file does not mark the
@@ -399,7 +431,7 @@ pub struct Injected {
     pub events: usize,
 }
 
-/// What changes while a person plays.
+/// Counters, firings and held controls: the values that change while a person plays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MetersNow {
     pub statistics: Statistics,

@@ -1,5 +1,5 @@
-//! Scripts: code of a caller that makes several calls. Each call passes the pipeline like a direct
-//! call of the same caller, and has its own record in the audit log.
+//! Scripts: code from a caller that makes several tool calls. Each call passes through the pipeline
+//! like a direct call by the same caller, and has its own record in the audit log.
 //!
 //! [`run`] runs a script in a sandbox without grants and makes its calls one after another.
 //! [`store`] keeps the journals of scripts that were stopped. Not here: the rules of a journal
@@ -25,7 +25,7 @@ pub struct Execution {
     id: Uuid,
     /// The tools of a dry run, which work on copies.
     copies: Option<Arc<Catalog>>,
-    /// Whether a call of a dry run would have needed an approval.
+    /// Whether a call in a dry run would have needed an approval.
     asks: AtomicBool,
     joined: Mutex<Option<JoinedPlan>>,
 }
@@ -49,17 +49,17 @@ impl Execution {
         self.copies.clone()
     }
 
-    /// Notes that the present call of a dry run would have needed an approval.
+    /// Notes that the present call in a dry run would have needed an approval.
     pub fn would_ask(&self) {
         self.asks.store(true, Ordering::Release);
     }
 
-    /// Whether a call would have needed an approval since the last query.
+    /// Whether a call since the last query would have needed an approval.
     pub fn take_would_ask(&self) -> bool {
         self.asks.swap(false, Ordering::AcqRel)
     }
 
-    /// The changes of the configuration that the script has planned so far.
+    /// The changes to the configuration that the script has planned so far.
     pub fn joined(&self) -> Option<JoinedPlan> {
         self.joined.lock().clone()
     }
@@ -69,7 +69,7 @@ impl Execution {
     }
 }
 
-/// The changes of the configuration that one script has planned, as one difference to the file. The
+/// The changes to the configuration that one script has planned, as one diff against the file. The
 /// script's plan is stored when the script has returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -24,7 +24,6 @@ use parking_lot::{Mutex, MutexGuard};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use vault::{Vault, VaultError};
@@ -128,8 +127,8 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
 }
 
 /// Creates a folder that only its owner can read; an existing folder is not changed.
-fn make_private(folder: &Path) -> io::Result<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    match conductor_hosts::system::files::private_folders().create(folder) {
         Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
         Ok(()) | Err(_) => Ok(()),
     }
@@ -374,8 +373,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Seals every secret with a new key: all or none. The holder keeps both keys until the vault
-    /// is written, so that a crash loses nothing.
+    /// Encrypts all secrets with a new key, or none of them. The key holder keeps the old and the
+    /// new key until the vault is written, so that a crash loses no secret.
     pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;
@@ -410,7 +409,7 @@ impl Secrets {
     }
 }
 
-/// The reaction when there is no key yet.
+/// What to do when there is no key yet.
 #[derive(Clone, Copy)]
 enum MissingKey {
     Fail,
@@ -430,5 +429,5 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|it| plain(it) || matches!(it, b'.' | b'_' | b'-'))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

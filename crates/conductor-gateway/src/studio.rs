@@ -28,6 +28,7 @@ use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::AuditSink;
+use crate::report::NetworkNow;
 use crate::secrets::Scrubber;
 use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
@@ -69,6 +70,8 @@ pub struct Settings {
     pub circuit: Circuit,
     pub audit: Audit,
     pub mcp: Mcp,
+    /// Calls per minute of each HTTP token that has its own rate, by token name.
+    pub token_rates: BTreeMap<String, u32>,
 }
 
 impl From<&Config> for Settings {
@@ -79,6 +82,7 @@ impl From<&Config> for Settings {
             circuit: config.circuit.clone(),
             audit: config.audit.clone(),
             mcp: config.mcp.clone(),
+            token_rates: config.http.tokens.iter().filter_map(|it| Some((it.name.clone(), it.per_minute?))).collect(),
         }
     }
 }
@@ -106,6 +110,7 @@ pub struct Studio {
     /// Shared with the audit log, which sends checkpoint events but has no reference to the studio.
     pub events: Arc<Events>,
     on_connection_end: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
+    network: OnceLock<Box<dyn Fn() -> NetworkNow + Send + Sync>>,
 }
 
 /// The parts that [`Studio::new`] needs.
@@ -145,11 +150,12 @@ impl Studio {
             meters: meters::Meters::default(),
             events: Arc::default(),
             on_connection_end: OnceLock::new(),
+            network: OnceLock::new(),
         })
     }
 
-    /// Sets the callback for the end of a connection. The callback releases the notes that calls of
-    /// the connection left on.
+    /// Sets the callback for the end of a connection. The callback releases the notes that calls on
+    /// this connection left on.
     pub fn on_connection_end(&self, callback: impl Fn(ConnId) + Send + Sync + 'static) {
         let _ = self.on_connection_end.set(Box::new(callback));
     }
@@ -159,6 +165,15 @@ impl Studio {
         if let Some(callback) = self.on_connection_end.get() {
             callback(conn);
         }
+    }
+
+    /// Sets the source of the state of network connections, for `status`.
+    pub fn report_network(&self, report: impl Fn() -> NetworkNow + Send + Sync + 'static) {
+        let _ = self.network.set(Box::new(report));
+    }
+
+    pub fn network(&self) -> NetworkNow {
+        self.network.get().map(|report| report()).unwrap_or_default()
     }
 
     pub fn now_ms(&self) -> u64 {

@@ -10,6 +10,7 @@ pub mod examples;
 pub mod filesystem;
 pub mod lint;
 pub mod live;
+pub mod mcp_methods;
 pub mod names;
 pub mod patch;
 pub mod plugins;

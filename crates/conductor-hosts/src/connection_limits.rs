@@ -1,7 +1,7 @@
 //! Limits the connections of each door (MCP, HTTP, and the human door `control.sock`). Clients can
 //! therefore never use up the file descriptors that the human door and the daemon need.
 //!
-//! Not here: the limit of open files (`system::open_files`), and connections that the daemon opens.
+//! Not here: the limit on open files (`system::open_files`), and connections that the daemon opens.
 
 use crate::system::open_files::limit;
 use parking_lot::Mutex;
@@ -36,8 +36,8 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A quarter of the limit is reserved for the daemon, but at least `FOR_THE_DAEMON`
-    /// descriptors.
+    /// Reserves a quarter of the process's descriptors for the daemon, but at least
+    /// `FOR_THE_DAEMON`.
     pub fn of_process() -> Arc<Self> {
         let limit = limit();
         let left = limit.saturating_sub(FOR_THE_DAEMON.max(limit / 4));

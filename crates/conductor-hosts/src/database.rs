@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Name of the database that every home has.
+/// Name of the studio's own database.
 pub const OWN: &str = "studio";
 /// Longest value of a cell, in bytes.
 const CELL: usize = 64 * 1024;

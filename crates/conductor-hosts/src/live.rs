@@ -141,7 +141,7 @@ pub enum LiveHostError {
     OutsideRoots { path: PathBuf, roots: Vec<PathBuf> },
     /// Another program changed the file after it was opened or saved.
     ChangedOnDisk { path: PathBuf },
-    /// The limit of open Sets is reached, and all of them have unsaved changes.
+    /// The maximum number of Sets is open, and all of them have unsaved changes.
     AllDirty { open: Vec<String> },
     /// The file system reported an error.
     Io { path: PathBuf, reason: String },
@@ -342,8 +342,8 @@ impl Live {
         })
     }
 
-    /// Copies of the open files, for a dry run. The Set of a running Live is left out. A change of
-    /// a copy does not concern the original.
+    /// Copies of the open files, for a dry run. The Set of a running Live is left out. A change to
+    /// a copy does not affect the original.
     pub fn copies(&self) -> Arc<Live> {
         let registry = {
             let registry = self.lock();
@@ -663,7 +663,8 @@ impl Live {
         vec![(document::NAME, "ready", None), script, osc]
     }
 
-    /// At the limit of open Sets, closes the least recently used Set without unsaved changes.
+    /// If the maximum number of Sets is open, closes the least recently used Set without unsaved
+    /// changes.
     fn make_room(&self) -> Result<(), LiveHostError> {
         let mut registry = self.lock();
         let is_file = |set: &&Arc<LiveSet>| set.host.state().path.is_some();
@@ -679,8 +680,9 @@ impl Live {
         Ok(())
     }
 
-    /// The guard for a write of this session. The engine has no guard: its ids refer to the current
-    /// positions.
+    /// The preconditions of a write by this session: the write is refused if the Set has changed
+    /// since the session read it. The engine needs none, because its ids always refer to the
+    /// current positions.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }

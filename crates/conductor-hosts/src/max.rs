@@ -164,14 +164,14 @@ impl PatchHost for MaxHost {
         const UNTESTED: Ability = Ability::Degraded("untested in real Max");
         vec![
             ("edit", UNTESTED),
-            ("attributes", Ability::Degraded("untested in real Max; checked against the attributes of the object")),
-            ("ports", Ability::Degraded("derived from the file, its structure and a table of classes")),
+            ("attributes", Ability::Degraded("untested in real Max; the bridge checks the attribute names")),
+            ("ports", Ability::Degraded("Max does not report ports; they are computed from the file")),
             ("hidden", UNTESTED),
             ("midpoints", Ability::No("scripts in Max cannot fold a cord")),
             ("presentation", UNTESTED),
             ("value", UNTESTED),
             ("lock", Ability::Degraded("untested in real Max; the state is read from Max")),
-            ("dirty", Ability::Degraded("state of the document; Max's own flag is not reported")),
+            ("dirty", Ability::Degraded("only edits made through Conductor count as unsaved")),
             ("console", Ability::No("scripts in Max cannot read the console")),
             ("frontmost", Ability::Degraded("untested in real Max; the front window is read from Max")),
             ("redraw", Ability::No("Max redraws its windows itself")),

@@ -5,16 +5,17 @@
 //! `allow_network = true`. Time tags of bundles are ignored: messages are delivered when they
 //! arrive, in the order of the bundle.
 //!
-//! Bundles are unpacked here, without recursion, and only single messages are passed to the decoder
-//! of the library. That decoder is recursive, so one packet of nested bundles or arrays could
-//! overflow the stack.
-//!
-//! Not here: address patterns (`conductor_core::event::osc`), and the handling of messages.
+//! Not here: reading and writing packets (`packet`), address patterns
+//! (`conductor_core::event::osc`), and the handling of messages.
+
+mod packet;
+
+pub use packet::{Received, encode};
 
 use super::midi::Stamp;
 use super::midi::ring::EventSender;
-use conductor_core::event::{Body, OscArg, OscMessage, Taint};
-use rosc::{OscPacket, OscType};
+use conductor_core::event::{Body, OscMessage, Taint};
+use packet::{PACKET_MAX, TooLong, receive};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -22,12 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum nesting of bundles.
-const DEPTH_MAX: usize = 8;
 /// The interval at which a listener checks whether it should end.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
-/// The largest UDP payload, in bytes.
-const PACKET_MAX: usize = 65_507;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OscError {
@@ -46,14 +43,10 @@ pub enum OscError {
     Busy { to: SocketAddr },
 }
 
-/// How many messages a listener received and refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Received<T = u64> {
-    pub messages: T,
-    /// Packets that are not OSC, or whose bundles are nested too deeply.
-    pub malformed: T,
-    /// Messages with an argument that triggers cannot test: blobs, arrays, colours, times.
-    pub unsupported: T,
+impl From<TooLong> for OscError {
+    fn from(TooLong(len): TooLong) -> Self {
+        OscError::TooLong { len }
+    }
 }
 
 /// A UDP port that we listen on. Dropping the listener ends its thread.
@@ -155,112 +148,6 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-fn receive(packet: &[u8], counters: &Received<AtomicU64>, mut deliver: impl FnMut(OscMessage)) {
-    if packet.is_empty() {
-        return;
-    }
-    let add = |counter: &AtomicU64| _ = counter.fetch_add(1, Ordering::Relaxed);
-    let Some(messages) = messages(packet) else { return add(&counters.malformed) };
-    for bytes in messages {
-        match read_message(bytes) {
-            Ok(message) => {
-                add(&counters.messages);
-                deliver(message);
-            }
-            Err(Refusal::Malformed) => add(&counters.malformed),
-            Err(Refusal::Unsupported) => add(&counters.unsupported),
-        }
-    }
-}
-
-/// The single messages of a packet, in order. Returns `None` when a bundle is malformed or nested
-/// too deeply.
-fn messages(packet: &[u8]) -> Option<Vec<&[u8]>> {
-    const BUNDLE: &[u8] = b"#bundle\0";
-    let mut out = Vec::new();
-    // Elements that are not unpacked yet. The last one is next.
-    let mut open: Vec<(&[u8], usize)> = vec![(packet, 0)];
-    while let Some((element, depth)) = open.pop() {
-        let Some(body) = element.strip_prefix(BUNDLE) else {
-            out.push(element);
-            continue;
-        };
-        if depth == DEPTH_MAX {
-            return None;
-        }
-        // The time tag is eight bytes.
-        let mut rest = body.get(8..)?;
-        let mut elements = Vec::new();
-        while !rest.is_empty() {
-            let (len, after) = rest.split_first_chunk::<4>()?;
-            let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;
-            elements.push((after.get(..len)?, depth + 1));
-            rest = after.get(len..)?;
-        }
-        open.extend(elements.into_iter().rev());
-    }
-    Some(out)
-}
-
-enum Refusal {
-    Malformed,
-    Unsupported,
-}
-
-fn read_message(bytes: &[u8]) -> Result<OscMessage, Refusal> {
-    // The address and the type tags each end with a zero and are padded to four bytes.
-    let address_len = bytes.iter().position(|byte| *byte == 0).ok_or(Refusal::Malformed)?;
-    if bytes.first() != Some(&b'/') {
-        return Err(Refusal::Malformed);
-    }
-    let tags = bytes.get(address_len / 4 * 4 + 4..).unwrap_or_default();
-    if tags.iter().take_while(|byte| **byte != 0).any(|byte| *byte == b'[') {
-        return Err(Refusal::Unsupported);
-    }
-    if tags.is_empty() {
-        // Some old senders omit the type tags when there are no arguments.
-        let address = std::str::from_utf8(bytes.get(..address_len).unwrap_or_default());
-        let address = address.map_err(|_| Refusal::Malformed)?;
-        return Ok(OscMessage { address: address.into(), args: Vec::new() });
-    }
-    let Ok((_, OscPacket::Message(message))) = rosc::decoder::decode_udp(bytes) else { return Err(Refusal::Malformed) };
-    let args: Option<Vec<OscArg>> = message.args.into_iter().map(read_arg).collect();
-    Ok(OscMessage { address: message.addr, args: args.ok_or(Refusal::Unsupported)? })
-}
-
-fn read_arg(arg: OscType) -> Option<OscArg> {
-    Some(match arg {
-        OscType::Int(value) => OscArg::Int(value),
-        OscType::Float(value) => OscArg::Float(value),
-        OscType::String(text) => OscArg::Text(text),
-        OscType::Bool(value) => OscArg::Bool(value),
-        OscType::Double(value) => OscArg::Float(value as f32),
-        OscType::Long(value) => i32::try_from(value).map_or(OscArg::Float(value as f32), OscArg::Int),
-        OscType::Char(c) => OscArg::Text(c.into()),
-        OscType::Blob(_)
-        | OscType::Time(_)
-        | OscType::Color(_)
-        | OscType::Midi(_)
-        | OscType::Array(_)
-        | OscType::Nil
-        | OscType::Inf => return None,
-    })
-}
-
-/// Encodes one message as a packet.
-pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscError> {
-    let args = message.args.iter().map(|arg| match arg {
-        OscArg::Int(value) => OscType::Int(*value),
-        OscArg::Float(value) => OscType::Float(*value),
-        OscArg::Text(text) => OscType::String(text.replace('\0', "")),
-        OscArg::Bool(value) => OscType::Bool(*value),
-    });
-    let message = rosc::OscMessage { addr: message.address.replace('\0', ""), args: args.collect() };
-    // Encoding these four types into memory cannot fail; receivers ignore an empty packet.
-    let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
-    if bytes.len() > PACKET_MAX { Err(OscError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
-}
-
 /// Sends OSC for the whole daemon. Host names are resolved elsewhere, because resolving may block.
 #[derive(Default)]
 pub struct Sender {
@@ -302,13 +189,14 @@ impl Sender {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::super::midi::ring::{Bell, EventReceiver, event_ring};
     use super::*;
-    use conductor_core::event::{DeviceSlot, Micros};
+    use conductor_core::event::{DeviceSlot, Micros, OscArg};
     use conductor_testkit::real::{Missing, PATIENCE, skip, wait_for};
     use proptest::prelude::*;
+    use rosc::{OscPacket, OscType};
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 

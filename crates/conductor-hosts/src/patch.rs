@@ -2,7 +2,7 @@
 //! running program that shows the document.
 //!
 //! Every open patch is a [`conductor_patch::Patch`] with its revisions, journal and bytes. A host
-//! sends changes of the document to its program. If the program refuses a change, the document is
+//! sends changes to the document to its program. If the program refuses a change, the document is
 //! not changed either. Calls for one patch run in order; calls for different patches do not wait
 //! for each other. This code is not async and may block, so async callers use a worker thread. Not
 //! here: tool descriptions (`tools/patch`), file formats (`conductor-patch`).
@@ -202,7 +202,8 @@ pub struct Open {
     used: AtomicU64,
     /// The file of the patch. While this is locked, no other lock is acquired.
     place: Mutex<Option<Place>>,
-    /// The reach of the patch in its program. While this is locked, no other lock is acquired.
+    /// The reach of the patch in its program (see `reach`). While this is locked, no other lock is
+    /// acquired.
     running: Mutex<Arc<Running>>,
     state: Mutex<State>,
 }
@@ -300,7 +301,7 @@ impl Patches {
     }
 
     /// Copies of the open documents, for a dry run. A patch that runs in a program is left out. A
-    /// change of a copy does not concern the original.
+    /// change to a copy does not affect the original.
     pub fn copies(&self) -> Arc<Self> {
         let mut registry = BTreeMap::new();
         for open in self.list().into_iter().filter(|it| it.host.kind() == HostKind::Document) {
@@ -567,7 +568,8 @@ impl Patches {
             .unwrap_or(hash)
     }
 
-    /// At the limit, closes the least recently used patch without unsaved edits.
+    /// If the maximum number of patches is open, closes the least recently used patch without
+    /// unsaved edits.
     fn make_room(&self) -> Result<(), ToolError> {
         let open = self.list();
         if open.len() < self.settings.max_open {
@@ -1217,7 +1219,7 @@ fn free_alias(registry: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<S
     let wrong = |text: String, hint: &str| Err(bad(text).hint(hint).subject(Subject::Argument("alias".into())));
     if !fits {
         return wrong(
-            format!("{:?} is not an alias", short(&alias)),
+            format!("{:?} is not a valid alias", short(&alias)),
             "Use 1 to 64 of the characters A-Z a-z 0-9 . _ -",
         );
     }

@@ -1,7 +1,7 @@
 //! The host of a Pure Data (Pd) process that Conductor starts without a user interface. Pd sends
 //! its drawing commands to Conductor instead.
 //!
-//! Changes of a document are sent to Pd as messages; a change is stored only after Pd has
+//! Changes to a document are sent to Pd as messages; a change is stored only after Pd has
 //! acknowledged it. When Pd ends unexpectedly, it is restarted and loads every patch in its last
 //! acknowledged state. Pd's own undo does not include messages, so undo uses the document's
 //! journal. The editor messages are an internal interface of Pd, so untested versions are refused.
@@ -19,6 +19,7 @@ use super::patch::console::{Level, Source, Voice};
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Patches};
 use crate::rooted::{self, RootedError, RootedFile, canonical, touches_home};
 use crate::system::Clock;
+use crate::system::files::{Opening as _, private_folders};
 use conductor_core::config::{self, PdAudio};
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
@@ -30,7 +31,6 @@ use sandbox::{Kept, Walls};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
@@ -47,7 +47,7 @@ const QUIET_US: u64 = 500_000;
 /// load time grows with the square of the number of boxes (0.7 s for 20 000, 5 s for 50 000).
 const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
-/// The largest file that is read back from Pd.
+/// The largest file that is read back from Pd, in bytes.
 const MOST_READ: u64 = 64 << 20;
 /// Pd is not restarted if it ended unexpectedly this many times within this time.
 const DEATHS: usize = 3;
@@ -115,7 +115,7 @@ struct Root {
     lost: bool,
 }
 
-/// A message to the keeper thread.
+/// A message to the thread that restarts Pd and reads patches back ([`keep`]).
 enum Note {
     Ended,
     Changed(String),
@@ -126,7 +126,7 @@ impl PdHost {
     /// a file.
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        private_folders().recursive(true).create(&folder)?;
         let shared = Arc::new(Shared {
             settings,
             home: home.to_owned(),
@@ -182,7 +182,7 @@ impl PdHost {
         work(&self.shared, link, nonce, root)
     }
 
-    /// Lets Pd draw the canvas of a box, and reads the drawing commands.
+    /// Makes Pd draw the canvas of a box, and reads the drawing commands.
     fn draw<T>(
         &self,
         root: &str,
@@ -303,7 +303,7 @@ impl Shared {
         }
     }
 
-    /// Lets Pd save the patch to a temporary file and reads that file. The file is in the patch's
+    /// Makes Pd save the patch to a temporary file and reads that file. The file is in the patch's
     /// folder, because Pd afterwards uses the folder of the saved file as the folder of the patch.
     fn read(&self, link: &mut Link, nonce: &mut u64, canvas: &str, root: &mut Root) -> Result<Document, ToolError> {
         let folder = self.folder_of(root.file.as_deref());
@@ -325,12 +325,12 @@ impl Shared {
     fn folders(&self) -> Vec<PathBuf> {
         let own = self.home.join("patches");
         // The folder must exist, because only existing folders can be granted to Pd.
-        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        let _ = private_folders().recursive(true).create(&own);
         let patches = self.patches.get().and_then(Weak::upgrade);
         let named = patches.iter().flat_map(|it| it.folders().roots()).cloned();
-        let named = named.filter_map(|it| fs::canonicalize(it).ok()).filter(|it| !touches_home(&self.home, it));
+        let named = named.filter_map(|it| dunce::canonicalize(it).ok()).filter(|it| !touches_home(&self.home, it));
         let home = canonical(&self.home);
-        let own = Some(own).filter(|it| fs::canonicalize(it).is_ok_and(|it| !home.starts_with(it)));
+        let own = Some(own).filter(|it| dunce::canonicalize(it).is_ok_and(|it| !home.starts_with(it)));
         own.into_iter().chain([self.folder.clone()]).chain(named).collect()
     }
 
@@ -355,12 +355,12 @@ impl PatchHost for PdHost {
         const NONE: Ability = Ability::No("not available in Pure Data");
         vec![
             ("edit", Ability::Yes),
-            ("attributes", Ability::Degraded("only place, width, and the properties of user interface objects")),
+            ("attributes", Ability::Degraded("only position, width and user interface properties can be changed")),
             ("ports", Ability::Yes),
             ("hidden", NONE),
             ("midpoints", NONE),
             ("presentation", NONE),
-            ("value", Ability::Degraded("only number, symbol and list boxes")),
+            ("value", Ability::Degraded("only number, symbol and list boxes have a value")),
             ("lock", Ability::Yes),
             ("dirty", Ability::Yes),
             ("console", Ability::Yes),
@@ -541,7 +541,7 @@ pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Temporary {
     fn write(path: &Path, bytes: &[u8]) -> Result<Self, ToolError> {
-        let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let made = fs::OpenOptions::new().write(true).create_new(true).owner_only().open(path);
         let written = made.and_then(|mut file| file.write_all(bytes));
         written.map(|()| Temporary(path.to_owned())).map_err(|fault| {
             let _ = fs::remove_file(path);
@@ -564,7 +564,7 @@ pub(crate) fn read_own(path: &Path) -> Result<Vec<u8>, RootedError> {
     Ok(bytes)
 }
 
-/// Lets Pd search for a text that does not exist. Pd replies after it has handled all earlier
+/// Makes Pd search for a text that does not exist. Pd replies after it has handled all earlier
 /// messages.
 fn acknowledge(link: &mut Link, canvas: &str, nonce: &mut u64) {
     *nonce += 1;

@@ -20,19 +20,19 @@ pub mod sandbox;
 use conductor_core::config::Plugin;
 use serde::{Deserialize, Serialize};
 
-/// What the process runs.
+/// The kind of code that the process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The file of a plugin.
     Plugin,
-    /// The code of one run of a script, which ends with the run.
+    /// The code of one script run. The process ends with the run.
     Script,
 }
 
 /// Limits of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Limit of the processor time of one call, in milliseconds.
+    /// Maximum processor time of one call, in milliseconds.
     pub cpu_ms: u32,
     pub heap_mb: u32,
     pub stack_kb: u32,

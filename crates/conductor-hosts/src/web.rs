@@ -7,22 +7,26 @@
 //! person.
 
 mod address;
+mod error;
+mod reach;
 
 pub use address::is_public;
+pub use error::WebError;
+pub use reach::{Reach, host_and_port, is_named};
 
 use arc_swap::ArcSwap;
 use conductor_core::config;
-use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use error::REDIRECTS;
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use reach::{covers, host_of, normalise};
 use reqwest::Url;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-const REDIRECTS: usize = 5;
 pub const MOST_BYTES: usize = 1 << 20;
 
 /// Resolves host names.
@@ -78,31 +82,6 @@ impl Wanted {
     }
 }
 
-/// The hosts that a request may reach.
-#[derive(Clone, Debug, Default)]
-pub struct Reach {
-    /// Hosts named by a person. An entry of the form `host:port` may have a private address.
-    pub allow_hosts: Vec<String>,
-    /// Hosts that may be reached without TLS.
-    pub http_hosts: Vec<String>,
-    /// If present, only these hosts may be reached.
-    pub only: Option<Vec<String>>,
-}
-
-impl Reach {
-    /// Whether a redirect may be followed: only to the same host, or to a host that a person named.
-    fn follows(&self, from: &Url, to: &Url) -> bool {
-        let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // Whether the redirect leads from HTTP to HTTPS on the same host, both with their default
-        // ports.
-        let safer = (from.scheme(), to.scheme()) == ("http", "https")
-            && host_of(from) == host_of(to)
-            && from.port().is_none()
-            && to.port().is_none();
-        host_and_port(from) == host_and_port(to) || safer || is_named(to, named)
-    }
-}
-
 #[derive(Debug)]
 pub struct Fetched {
     pub url: Url,
@@ -110,61 +89,6 @@ pub struct Fetched {
     pub headers: HeaderMap,
     pub body: Vec<u8>,
     pub truncated: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum WebError {
-    #[error("{url}: {why}")]
-    BadUrl { url: String, why: &'static str },
-    #[error("{host} is not one of the granted hosts")]
-    NotGranted { host: String },
-    #[error("{host} has the address {address}, which is not on the public internet")]
-    Private { host: String, address: IpAddr },
-    #[error("{host} may be reached over https only")]
-    NeedsTls { host: String },
-    #[error("more than {REDIRECTS} redirects")]
-    TooManyRedirects,
-    #[error("the redirect to {to} is refused: {why}")]
-    BadRedirect { to: String, why: &'static str },
-    #[error("{host} cannot be resolved: {why}")]
-    NoAddress { host: String, why: String },
-    #[error("{host} did not answer: {why}")]
-    NoAnswer { host: String, why: String },
-    #[error("the certificate of {host} is not trusted: {why}")]
-    Untrusted { host: String, why: String },
-    #[error("{host} did not answer within {ms} ms")]
-    Late { host: String, ms: u64 },
-}
-
-impl From<WebError> for ToolError {
-    fn from(error: WebError) -> Self {
-        let text = error.to_string();
-        let denied = |host: String, hint: &str| {
-            let error = ToolError::new(Code::Denied, text.clone()).by(RefusedBy::Policy);
-            error.hint(hint).subject(Subject::Other(host))
-        };
-        match error {
-            WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Use a complete https:// address."),
-            WebError::NotGranted { host } => denied(host, "A person can grant hosts in config.toml."),
-            WebError::Private { host, .. } => {
-                denied(host, "A person can add this exact host:port to [tools.web] allow_hosts.")
-            }
-            WebError::NeedsTls { host } => {
-                denied(host, "Use https, or ask the person to add the host to [tools.web] http_hosts.")
-            }
-            WebError::TooManyRedirects | WebError::BadRedirect { .. } => ToolError::new(Code::SdkRejected, text)
-                .hint("If you need the target of the redirect, fetch its address directly."),
-            WebError::NoAddress { host, .. } | WebError::NoAnswer { host, .. } => {
-                ToolError::new(Code::HostOffline, text).subject(Subject::Other(host))
-            }
-            WebError::Untrusted { host, .. } => denied(
-                host,
-                "Do not repeat the call. A person can add the authority that signed the certificate to the system's certificates, \
-                 or start the daemon with SSL_CERT_FILE set to a file that contains the authority.",
-            ),
-            WebError::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
-        }
-    }
 }
 
 /// A TLS configuration that trusts the certificates of the system.
@@ -262,72 +186,17 @@ impl Web {
 
     /// Checks a URL before any connection. Returns the host and its addresses.
     async fn checked(&self, url: &Url, reach: &Reach) -> Result<(String, Vec<SocketAddr>), WebError> {
-        let bad = |why| WebError::BadUrl { url: url.to_string(), why };
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("an address must not contain a user name or password"));
-        }
-        let host = host_of(url);
-        let with_port = host_and_port(url);
-        let plain = match url.scheme() {
-            "https" => false,
-            "http" => true,
-            _ => return Err(bad("only http and https are supported")),
-        };
-        let port = url.port_or_known_default().ok_or_else(|| bad("no port"))?;
-        let named = |list: &[String]| list.iter().any(|it| covers(it, &host, &with_port));
-        if reach.only.as_ref().is_some_and(|only| !named(only)) {
-            return Err(WebError::NotGranted { host });
-        }
-        if plain && !named(&reach.http_hosts) {
-            return Err(WebError::NeedsTls { host });
-        }
-        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        let addresses = match literal {
+        let (host, port) = reach.admit(url)?;
+        let addresses = match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => {
                 let found = self.lookup.addresses(host.clone(), port).await;
                 found.map_err(|error| WebError::NoAddress { host: host.clone(), why: error.to_string() })?
             }
         };
-        if addresses.is_empty() {
-            return Err(WebError::NoAddress { host, why: "no address was found".to_owned() });
-        }
-        // A private address needs an entry with the exact host and port, because other services may
-        // listen on the same host.
-        let is_allowed = reach.allow_hosts.contains(&with_port);
-        match addresses.iter().find(|it| !is_allowed && !(self.public)(it.ip())) {
-            Some(private) => Err(WebError::Private { host, address: private.ip() }),
-            None => Ok((host, addresses)),
-        }
+        reach.admit_addresses(url, &addresses, self.public)?;
+        Ok((host, addresses))
     }
-}
-
-/// Whether an entry `host` or `host:port` names this host.
-fn covers(entry: &str, host: &str, with_port: &str) -> bool {
-    entry.eq_ignore_ascii_case(host) || entry.eq_ignore_ascii_case(with_port)
-}
-
-fn host_of(url: &Url) -> String {
-    url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase()
-}
-
-/// Host and port of a URL, even if the port is the default.
-pub fn host_and_port(url: &Url) -> String {
-    format!("{}:{}", host_of(url), url.port_or_known_default().unwrap_or(0))
-}
-
-/// Whether a person has named this host in a list of hosts.
-pub fn is_named(url: &Url, hosts: &[String]) -> bool {
-    hosts.iter().any(|it| covers(it, &host_of(url), &host_and_port(url)))
-}
-
-/// Removes a final dot of the host: `a.example.` is the same host as `a.example` and must be
-/// checked as such.
-fn normalise(url: &mut Url) -> Result<(), WebError> {
-    let Some(host) = url.host_str().filter(|it| it.ends_with('.')) else { return Ok(()) };
-    let host = host.trim_end_matches('.').to_owned();
-    let bad = WebError::BadUrl { url: url.to_string(), why: "this is not a host name" };
-    if host.is_empty() || url.set_host(Some(&host)).is_err() { Err(bad) } else { Ok(()) }
 }
 
 /// The target of a redirect.

@@ -399,7 +399,7 @@ impl Canvas {
     }
 
     /// Copies the text pieces out of `source`, so that the canvas owns their bytes. Call it only
-    /// for a canvas that an edit printed and that has no boxes.
+    /// for a canvas that an edit generated and that has no boxes.
     pub(crate) fn own(&mut self, source: &[u8]) {
         let items = self.items.iter().map(|item| match item {
             Item::Text(chunk) => Item::Text(Chunk::owned(chunk.bytes(source))),

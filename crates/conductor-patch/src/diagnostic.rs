@@ -1,20 +1,20 @@
-//! Problems of a file that do not prevent opening it.
+//! Faults in a file that do not prevent opening it.
 
 /// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing is broken.
+    /// No part of the file is broken.
     Info,
     /// A part of the file is broken; it is kept unchanged.
     Warning,
 }
 
-/// A problem that did not prevent opening the file.
+/// A fault that did not prevent opening the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Severity of the problem.
+    /// Severity of the fault.
     pub severity: Severity,
-    /// Description of the problem.
+    /// Description of the fault.
     pub message: String,
     /// 1-based line in the file.
     pub line: Option<usize>,

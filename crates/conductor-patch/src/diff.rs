@@ -62,7 +62,7 @@ pub struct Difference {
 /// All differences between two documents.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// Differences of boxes and cords.
+    /// Differences between boxes and between cords.
     pub changes: Vec<Difference>,
     /// Unified diff of the text.
     pub text: String,
@@ -137,7 +137,7 @@ fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
     Diff { changes: Vec::new(), text: hunks(&rows, first, context), lines_added, lines_removed, identical: false }
 }
 
-/// Prints rows as hunks. Unchanged rows farther than `context` from a change are omitted.
+/// Formats rows as hunks. Unchanged rows farther than `context` from a change are omitted.
 fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
     let mut keep = vec![false; rows.len()];
     for (at, _) in rows.iter().enumerate().filter(|(_, (mark, _))| *mark != ' ') {

@@ -59,11 +59,11 @@ impl Format {
 /// Limits for opening a file.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Size of the file in bytes.
+    /// Maximum size of the file in bytes.
     pub max_bytes: usize,
-    /// Nesting depth of patchers.
+    /// Maximum nesting depth of patchers.
     pub max_depth: usize,
-    /// Number of boxes and cords (Max) or statements (Pd) in the whole file.
+    /// Maximum number of boxes and cords (Max) or statements (Pd) in the whole file.
     pub max_items: usize,
 }
 
@@ -81,13 +81,13 @@ pub enum OpenError {
     TooLarge {
         /// Size of the file in bytes.
         size: usize,
-        /// The limit.
+        /// Maximum size in bytes.
         limit: usize,
     },
     /// Patchers are nested too deep.
     #[error("line {line}: patchers are nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit.
+        /// Maximum nesting depth.
         limit: usize,
         /// The line at which the limit was exceeded.
         line: usize,
@@ -95,7 +95,7 @@ pub enum OpenError {
     /// Too many boxes and cords.
     #[error("the file contains more than {limit} boxes and cords")]
     TooManyItems {
-        /// The limit.
+        /// Maximum number of boxes and cords.
         limit: usize,
     },
     /// The text is not JSON.
@@ -249,7 +249,7 @@ impl Document {
         self.root.facts.app_version.as_deref()
     }
 
-    /// Problems found when the file was opened.
+    /// Faults found when the file was opened.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }

@@ -27,7 +27,7 @@ use transaction::Transaction;
 pub struct Edit {
     /// The canvas to change.
     pub canvas: CanvasId,
-    /// The change.
+    /// The change to make.
     pub op: Op,
 }
 
@@ -108,7 +108,7 @@ pub enum Op {
     SetAttribute {
         /// The box to change.
         target: Target,
-        /// The attribute.
+        /// Name of the attribute.
         name: String,
         /// The new value; true and false become 1 and 0.
         value: Value,
@@ -324,7 +324,7 @@ pub struct Naming {
 pub struct Warning {
     /// Kind of warning.
     pub code: WarningCode,
-    /// Description.
+    /// Description of the warning.
     pub message: String,
     /// Name or key of the box.
     pub subject: Option<String>,
@@ -383,7 +383,7 @@ pub struct Applied {
     pub inverse: Restore,
     /// The result of each edit.
     pub outcomes: Vec<Outcome>,
-    /// Warnings.
+    /// Warnings about the edits.
     pub warnings: Vec<Warning>,
     /// Handles of added boxes.
     pub handles: Vec<(String, BoxId)>,
@@ -408,7 +408,7 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// No box has this name or key.
-    #[error("no object {name:?} in this patch")]
+    #[error("there is no object {name:?} in this patch")]
     NotFound {
         /// The requested name.
         name: String,
@@ -418,7 +418,7 @@ pub enum LookupError {
     /// Several boxes share the name.
     #[error("{} objects are named {name:?}: {}", keys.len(), keys.join(", "))]
     Ambiguous {
-        /// The name.
+        /// The shared name.
         name: String,
         /// Keys of the boxes.
         keys: Vec<String>,
@@ -453,7 +453,7 @@ pub enum EditError {
     /// The edit would nest patchers deeper than the limit.
     #[error("patchers would be nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit.
+        /// Maximum nesting depth.
         limit: usize,
     },
     /// The document is read-only.
@@ -464,13 +464,13 @@ pub enum EditError {
     Unsupported {
         /// The requested operation.
         what: &'static str,
-        /// The reason.
+        /// Why the operation is not possible.
         why: &'static str,
     },
     /// An unknown class.
     #[error("unknown object class {class:?}")]
     UnknownClass {
-        /// The class.
+        /// Name of the class.
         class: String,
         /// Similar classes.
         nearest: Vec<String>,
@@ -478,9 +478,9 @@ pub enum EditError {
     /// An unknown attribute.
     #[error("{class} has no attribute {name:?}")]
     UnknownAttribute {
-        /// The class.
+        /// Name of the class.
         class: String,
-        /// The attribute.
+        /// Name of the attribute.
         name: String,
         /// Similar attributes.
         nearest: Vec<String>,
@@ -488,7 +488,7 @@ pub enum EditError {
     /// The attribute can only be changed by another kind of edit.
     #[error("{name:?} cannot be set as an attribute: {instead}")]
     ReservedAttribute {
-        /// The attribute.
+        /// Name of the attribute.
         name: String,
         /// The alternative, as a clause.
         instead: &'static str,
@@ -498,13 +498,13 @@ pub enum EditError {
     BadValue {
         /// The name of the value.
         what: String,
-        /// The reason.
+        /// Why the value is invalid.
         why: &'static str,
     },
     /// The box does not have this port.
     #[error("{label} has no {side} {port} (inlets: {inlets}, outlets: {outlets})")]
     NoSuchPort {
-        /// The box.
+        /// Label of the box.
         label: String,
         /// `inlet` or `outlet`.
         side: &'static str,
@@ -530,7 +530,7 @@ pub enum EditError {
     /// Another box has the name.
     #[error("the name {name:?} is already used by {key}")]
     NameTaken {
-        /// The name.
+        /// The requested name.
         name: String,
         /// Key of the box that has the name.
         key: String,
@@ -538,7 +538,7 @@ pub enum EditError {
     /// The index is too large.
     #[error("Index {index} out of range (0-{last})")]
     IndexOutOfRange {
-        /// The index.
+        /// The requested index.
         index: usize,
         /// The last valid index.
         last: usize,
@@ -546,9 +546,9 @@ pub enum EditError {
     /// The box cannot be an end of a cord.
     #[error("{label} cannot be connected: {why}")]
     Unreachable {
-        /// The box.
+        /// Label of the box.
         label: String,
-        /// The reason.
+        /// Why the box cannot be connected.
         why: &'static str,
     },
     /// The document is not in the state that the restore expects.
@@ -588,7 +588,7 @@ impl EditError {
                 near(nearest, "list the objects of the patch to see their names and keys")
             }
             EditError::Lookup(LookupError::Ambiguous { keys, .. }) => {
-                format!("use a key: {}", keys.join(", "))
+                format!("use one of these keys: {}", keys.join(", "))
             }
             EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
             | EditError::Stale
@@ -623,7 +623,7 @@ impl EditError {
 pub struct Refused {
     /// Position of the edit in the list.
     pub index: usize,
-    /// The reason.
+    /// Why the edit was refused.
     #[source]
     pub error: EditError,
 }

@@ -12,8 +12,8 @@ const CELL: f64 = 128.0;
 /// list.
 const MANY: i64 = 64;
 
-/// A fast hasher for cell positions. Cells are looked up many times per box, and the standard
-/// hasher would take most of that time.
+/// A fast hasher for cell positions. It is needed because cells are looked up many times per box,
+/// and the standard hasher would take most of the time of a lookup.
 #[derive(Clone, Debug, Default)]
 struct CellHasher(u64);
 

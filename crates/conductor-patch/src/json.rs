@@ -148,7 +148,7 @@ impl<'a> Scanner<'a> {
             match self.peek() {
                 Some(bracket @ (b'{' | b'[')) => {
                     if open.len() >= MAX_NESTING {
-                        return Err(self.fail("nested deeper than 512 levels"));
+                        return Err(self.fail("the values are nested deeper than 512 levels"));
                     }
                     self.at += 1;
                     self.space();
@@ -308,7 +308,7 @@ fn unicode(raw: &[u8], at: usize) -> (char, usize) {
     }
 }
 
-/// Prints a string with its quotes as Max does: with as few escapes as JSON allows.
+/// Encodes a string with its quotes as Max does: with as few escapes as JSON allows.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         let deep = "[".repeat(100_000);
-        assert_eq!(whole(&deep).unwrap_err().what, "nested deeper than 512 levels");
+        assert_eq!(whole(&deep).unwrap_err().what, "the values are nested deeper than 512 levels");
     }
 
     proptest! {

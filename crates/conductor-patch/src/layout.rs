@@ -7,7 +7,7 @@ use crate::document::{BoxId, BoxView, CordView, View};
 use crate::geometry::{Point, Rect};
 use crate::grid::Grid;
 
-/// Distance of the first and the last nub from the left and right side of a Max box.
+/// Distance in pixels of the first and the last nub from the left and right side of a Max box.
 const MAX_INSET: f64 = 9.5;
 /// Half the width of a nub in Pd. The first and the last nub touch the sides of the box.
 const PD_INSET: f64 = 3.5;
@@ -166,7 +166,7 @@ pub enum LayoutError {
     /// The nub does not exist.
     #[error("{label} has no {side} {index}")]
     NoSuchNub {
-        /// The box.
+        /// Label of the box.
         label: String,
         /// `inlet` or `outlet`.
         side: &'static str,
@@ -198,7 +198,7 @@ pub enum LayoutError {
 /// A proposed place for one box.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// The box.
+    /// The box to move or resize.
     pub object: BoxId,
     /// The proposed rectangle.
     pub rect: Rect,
@@ -292,23 +292,23 @@ pub fn align(view: &View<'_>, objects: &[BoxId], mode: Align) -> Result<(Vec<Pro
     let bounds = chosen.iter().fold(*first, |bounds, (_, rect)| bounds.union(rect));
     let simple = |place: &dyn Fn(&Rect) -> Rect| chosen.iter().map(|(id, rect)| (*id, place(rect))).collect::<Vec<_>>();
     let (placed, rationale) = match mode {
-        Align::Left => (simple(&|rect| Rect { x: bounds.x, ..*rect }), format!("left edges to x {}", bounds.x)),
+        Align::Left => (simple(&|rect| Rect { x: bounds.x, ..*rect }), format!("left edges move to x {}", bounds.x)),
         Align::Right => (
             simple(&|rect| Rect { x: bounds.right() - rect.w, ..*rect }),
-            format!("right edges to x {}", bounds.right()),
+            format!("right edges move to x {}", bounds.right()),
         ),
-        Align::Top => (simple(&|rect| Rect { y: bounds.y, ..*rect }), format!("top edges to y {}", bounds.y)),
+        Align::Top => (simple(&|rect| Rect { y: bounds.y, ..*rect }), format!("top edges move to y {}", bounds.y)),
         Align::Bottom => (
             simple(&|rect| Rect { y: bounds.bottom() - rect.h, ..*rect }),
-            format!("bottom edges to y {}", bounds.bottom()),
+            format!("bottom edges move to y {}", bounds.bottom()),
         ),
         Align::HCenter => (
             simple(&|rect| Rect { x: bounds.x + (bounds.w - rect.w) / 2.0, ..*rect }),
-            format!("centres to x {}", bounds.x + bounds.w / 2.0),
+            format!("centres move to x {}", bounds.x + bounds.w / 2.0),
         ),
         Align::VCenter => (
             simple(&|rect| Rect { y: bounds.y + (bounds.h - rect.h) / 2.0, ..*rect }),
-            format!("centres to y {}", bounds.y + bounds.h / 2.0),
+            format!("centres move to y {}", bounds.y + bounds.h / 2.0),
         ),
         Align::DistributeH => distribute(&chosen, &bounds, true),
         Align::DistributeV => distribute(&chosen, &bounds, false),
@@ -342,5 +342,5 @@ fn distribute(chosen: &[(BoxId, Rect)], bounds: &Rect, across: bool) -> (Vec<(Bo
             at += size(rect) + gap;
         }
     }
-    (placed, format!("equal gaps of {gap} px"))
+    (placed, format!("all gaps become {gap} px"))
 }

@@ -63,7 +63,7 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     Ok((canvas, reader.diagnostics))
 }
 
-/// Reads a patcher that an edit printed; its pieces own their bytes.
+/// Reads a patcher that an edit generated; its pieces own their bytes.
 pub(crate) fn read_patcher(text: &[u8], limits: &Limits) -> Option<Canvas> {
     let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
     let mut canvas = reader.patcher(&mut Scanner::new(text, 0), 0).ok()?;
@@ -161,7 +161,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of `boxes` contains no box: kept, but not shown".to_owned(),
+                                    "an entry of `boxes` contains no box; it is kept but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -178,7 +178,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of `lines` contains no patchline: kept, but not shown".to_owned(),
+                                    "an entry of `lines` contains no patchline; it is kept but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -365,7 +365,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord leads to the missing box {name:?}: kept, but marked as dangling"),
+                        format!("a cord leads to the missing box {name:?}; it is kept and marked as dangling"),
                         Some(&name),
                     );
                 }
@@ -380,7 +380,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord is connected to {side} {port} of {name}, which has fewer {side}s: marked as dangling"),
+                        format!("a cord is connected to {side} {port} of {name}, which has fewer {side}s; it is marked as dangling"),
                         Some(&name),
                     );
                 }
@@ -668,7 +668,7 @@ impl Shape {
         if let Json::Array(items) = value
             && member.kind == Kind::Array
         {
-            // For a list of the same length, print only the items that differ. Unchanged numbers
+            // For a list of the same length, write only the items that differ. Unchanged numbers
             // keep their spelling.
             let parts = json::elements(old);
             let scalars: Vec<&str> = items
@@ -763,7 +763,7 @@ impl Shape {
     }
 }
 
-/// Reads a cord from text that an edit printed.
+/// Reads a cord from text that an edit generated.
 pub(crate) fn reread_cord(text: Vec<u8>, old: &Cord) -> Option<Cord> {
     let mut fresh = cord(&mut Scanner::new(&text, 0)).ok()??;
     fresh.from.slot = old.from.slot;

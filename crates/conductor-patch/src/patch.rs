@@ -13,9 +13,9 @@ use crate::objects;
 /// Limits of the undo journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalLimits {
-    /// Number of steps.
+    /// Maximum number of steps.
     pub steps: usize,
-    /// Number of bytes that all steps together keep in memory.
+    /// Maximum number of bytes that all steps together keep in memory.
     pub bytes: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct Patch {
     limits: JournalLimits,
     undo: VecDeque<Step>,
     redo: Vec<Step>,
-    /// For each recent revision, the inverse of its change; newest last. It is used to read old
+    /// The inverses of the changes of recent revisions, newest last. They are used to read old
     /// revisions, not for undo.
     trail: VecDeque<(u64, Step)>,
 }

@@ -1,4 +1,4 @@
-//! The `.pd` format: reads statements into canvases, and prints new and changed statements.
+//! The `.pd` format: reads statements into canvases, and writes new and changed statements.
 //!
 //! A statement keeps its bytes, including the white space before it. `#A` and `#X f` statements
 //! belong to the box before them and are moved with it. Not here: inlet and outlet counts
@@ -128,7 +128,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
                     level.items.push(Item::Text(chunk));
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        "#X restore without an open canvas: kept, but ignored".to_owned(),
+                        "`#X restore` has no open canvas; it is kept but ignored".to_owned(),
                     );
                     diagnostic.line = Some(line_of(source, range.start));
                     push(&mut diagnostics, diagnostic);
@@ -169,7 +169,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
     let rest = source.get(at..).unwrap_or_default();
     if rest.iter().any(|b| !b.is_ascii_whitespace()) {
         let mut diagnostic =
-            Diagnostic::new(Severity::Warning, "there is text after the last semicolon: kept, but ignored".to_owned());
+            Diagnostic::new(Severity::Warning, "the text after the last semicolon is kept but ignored".to_owned());
         diagnostic.line = Some(line_of(source, at));
         diagnostics.push(diagnostic);
     }
@@ -290,7 +290,7 @@ impl Level {
                 if end.slot.is_none() {
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        format!("a cord leads to the missing box {}: kept, but marked as dangling", end.name),
+                        format!("a cord leads to the missing box {}; it is kept and marked as dangling", end.name),
                     );
                     diagnostic.subject = Some(end.name.to_string());
                     push(diagnostics, diagnostic);
@@ -427,7 +427,7 @@ pub(crate) fn spell(text: &str) -> Vec<String> {
     atoms
 }
 
-/// Prints a statement on a new line, wrapped in the style of the file.
+/// Formats a statement as a new line, wrapped in the style of the file.
 pub(crate) fn print(atoms: &[String], columns: Option<u32>, style: &Style) -> Vec<u8> {
     let newline = style.newline;
     let mut out = newline.to_owned();
@@ -638,7 +638,7 @@ pub(crate) fn write_cord(writer: &mut Writer<'_>, source: &[u8], cord: &Cord, nu
     writer.raw(&text);
 }
 
-/// An empty subpatch with a printed header.
+/// An empty subpatch with the given header.
 pub(crate) fn empty_canvas(header: Vec<u8>, font: Option<f64>) -> Canvas {
     let mut level = Level { facts: CanvasFacts { font_size: font, ..CanvasFacts::default() }, ..Level::default() };
     level.header(&header);

@@ -20,7 +20,7 @@ pub enum Basis {
     Structure,
     /// The counts come from the rule table.
     Rule,
-    /// A running host drew the ports.
+    /// The counts are those that a running host draws.
     Host,
     /// The counts are unknown.
     Unknown,

@@ -46,7 +46,7 @@ impl Reach {
         match self {
             Reach::RunsPrograms => "starts programs",
             Reach::LoadsCode => "loads patches or code",
-            Reach::Unknown => "unknown to Conductor: may do anything",
+            Reach::Unknown => "is unknown to Conductor and may do anything",
             Reach::WritesFiles => "writes files",
             Reach::Network => "uses the network",
             Reach::ReadsFiles => "reads files",
@@ -90,7 +90,7 @@ pub struct ReachingBox {
 pub struct DrivingBox {
     /// The canvas that contains the box.
     pub canvas: CanvasId,
-    /// The box.
+    /// Address of the box.
     pub id: BoxId,
     /// Name of the box, else its key.
     pub label: String,

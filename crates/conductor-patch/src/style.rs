@@ -1,4 +1,4 @@
-//! Detects the JSON style of a `.maxpat` file, and prints edited parts in the same style.
+//! Detects the JSON style of a `.maxpat` file, and writes edited parts in the same style.
 //!
 //! Not here: reading (`json`) and the keys of a box (`max`).
 

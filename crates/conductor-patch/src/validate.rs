@@ -42,7 +42,7 @@ impl Check {
 /// Options of a validation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// If given, only findings that concern one of these boxes are reported.
+    /// If given, only findings about one of these boxes are reported.
     pub scope: Option<Vec<BoxId>>,
     /// Whether to check presentation mode. In this mode only overlaps are checked.
     pub presentation: bool,

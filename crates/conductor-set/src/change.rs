@@ -64,7 +64,7 @@ impl Change {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
             };
             match self.swaps.last_mut() {
-                // Merge repeated changes of one chunk: while a person turns a knob for minutes, the
+                // Merge repeated changes to one chunk: while a person turns a knob for minutes, the
                 // intermediate texts must not be stored.
                 Some(last) if last.at == swap.at && same(&last.into, &swap.out) => last.into = swap.into,
                 Some(_) | None => self.swaps.push(swap),

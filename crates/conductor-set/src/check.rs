@@ -16,13 +16,13 @@ pub enum Fault {
     /// Two targets have the same id.
     #[error("two targets have id {id}")]
     DuplicateId {
-        /// The id.
+        /// The duplicated id.
         id: u32,
     },
     /// The id of a target is not below `NextPointeeId`.
     #[error("target id {id} is not below NextPointeeId {next}")]
     IdNotBelowNext {
-        /// The id.
+        /// Id of the target.
         id: u32,
         /// The Set's next free id.
         next: u32,
@@ -44,7 +44,7 @@ pub enum Fault {
     DuplicateNoteId {
         /// Name of the track.
         track: String,
-        /// The id.
+        /// The duplicated id.
         id: u32,
     },
     /// The id of a note is not below the clip's `NextId`.
@@ -52,7 +52,7 @@ pub enum Fault {
     NoteIdNotBelowNext {
         /// Name of the track.
         track: String,
-        /// The id.
+        /// Id of the note.
         id: u32,
         /// The clip's next free id.
         next: u32,
@@ -60,7 +60,7 @@ pub enum Fault {
     /// An envelope points at a target that does not exist.
     #[error("an envelope points at id {id}, which does not exist")]
     DanglingPointee {
-        /// The id.
+        /// The id to which the envelope points.
         id: u32,
     },
     /// A track belongs to a group that does not exist.
@@ -73,7 +73,7 @@ pub enum Fault {
     },
 }
 
-/// Returns all faults of a document. In Sets older than Live 11 only the existing elements are
+/// Returns all faults in a document. In Sets older than Live 11 only the existing elements are
 /// checked.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();

@@ -136,7 +136,7 @@ fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
     }
 }
 
-/// Whether the heads differ only in the next free id. Edits of other chunks increase this id.
+/// Whether the heads differ only in the next free id. Edits to other chunks increase this id.
 fn only_next_pointee(old: &Document, new: &Document) -> bool {
     let without = |doc: &Document| {
         let text = &doc.chunks[0].text;

@@ -144,7 +144,7 @@ impl fmt::Debug for Chunk {
 /// A lossless Live Set. Cloning is cheap: clones share the text.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// Head, tracks, tail: at least two chunks.
+    /// The head, one chunk per track, and the tail: at least two chunks.
     pub(crate) chunks: Vec<Arc<Chunk>>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) revision: Revision,

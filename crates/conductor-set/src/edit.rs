@@ -318,7 +318,7 @@ impl Done {
 /// A list of edits that is planned on a document but not applied. Preview and apply both use it.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The change.
+    /// The change that the edits make.
     pub change: Change,
     /// The document after the change.
     pub after: Document,

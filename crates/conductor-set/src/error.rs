@@ -181,7 +181,7 @@ impl LiveError {
             LiveError::Gone { listing, .. } => format!("read {listing} again and use a fresh id"),
             LiveError::EmptySlot { .. } => "list the clips again, or create a clip in the slot first".into(),
             LiveError::RevisionDiffers { actual, .. } => {
-                format!("read again, then repeat with expectRevision {actual}")
+                format!("read the Set again, then repeat the call with expectRevision {actual}")
             }
             LiveError::StructureShifted => "list the tracks again and use fresh ids".into(),
             LiveError::SlotOccupied { .. } => "pick an empty slot from the clip list".into(),

@@ -6,7 +6,7 @@ use crate::error::LiveError;
 use crate::xml::{El, Outline, Splices, splice};
 use std::collections::HashMap;
 
-/// Whether the `Id` of an element is one of the shared ids.
+/// Whether the element is a target, so that its `Id` is one of the shared ids.
 pub(crate) fn is_pointee(el: El<'_>) -> bool {
     let name = el.name();
     name == "AutomationTarget"
@@ -15,7 +15,7 @@ pub(crate) fn is_pointee(el: El<'_>) -> bool {
         || name.starts_with("ControllerTargets.")
 }
 
-/// The shared ids among the given elements.
+/// The shared ids of the targets in these elements.
 pub(crate) fn pointees<'a>(elements: impl Iterator<Item = El<'a>>) -> impl Iterator<Item = u32> {
     elements.filter(|el| is_pointee(*el)).filter_map(|el| el.attr_u32("Id"))
 }

@@ -3,7 +3,7 @@
 //!
 //! A [`Document`] contains the unchanged text of a Set. Readers use spans of this text. An edit
 //! replaces spans and leaves all other bytes unchanged. An [`OpenSet`] adds the history: revisions,
-//! guards, undo.
+//! guards (the preconditions of a write), undo.
 //!
 //! ```
 //! use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet};

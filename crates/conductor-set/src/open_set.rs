@@ -94,7 +94,8 @@ pub struct WriteResult<'a, O> {
 }
 
 impl Applied {
-    /// The reply for a single edit; `with_diff` for a dry run. `None` without edits.
+    /// The reply for a single edit; `with_diff` adds the differences, for a dry run. `None` without
+    /// edits.
     pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_, &Outcome>> {
         let outcome = self.outcomes.first()?;
         let (tells_revision, tells_shift) = match outcome {

@@ -27,7 +27,7 @@ pub struct RenderPlan {
 /// the start from which the time is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPiece {
-    /// The clip.
+    /// Path of the clip.
     pub clip_id: PathId,
     /// The sample's absolute path as the Set stores it.
     pub path: String,
@@ -120,7 +120,7 @@ impl Document {
         if track.kind != TrackKind::Audio {
             return Err(LiveError::wrong_type(
                 path,
-                format!("only audio tracks can be rendered, and this is a track of kind {}", track.kind.as_str()),
+                format!("only audio tracks can be rendered; the kind of this track is {}", track.kind.as_str()),
                 Listing::Tracks,
             ));
         }

@@ -20,7 +20,7 @@ pub enum Resource {
 /// An address: a resource, and its Set if it is not the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The resource.
+    /// The resource that the address names.
     pub resource: Resource,
     /// The value of `?set=`.
     pub set: Option<String>,

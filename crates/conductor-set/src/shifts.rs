@@ -23,7 +23,7 @@ impl Shifts {
         self.count
     }
 
-    /// Records a shift by the caller of this guard.
+    /// Records a shift by the caller to which this guard belongs.
     pub fn ours(&mut self, guard: &Guard) {
         self.add(guard.seen.map_or(SOMEBODY, |(who, _)| who));
     }

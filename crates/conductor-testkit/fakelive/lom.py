@@ -2,7 +2,7 @@
 
 
 class Undo:
-    """Live's undo list. An entry is a list of attributes with their old values. Undo swaps old and present values."""
+    """Live's undo list. An entry is a list of attributes with their old values. Undo swaps old and current values."""
 
     def __init__(self):
         self.done = []

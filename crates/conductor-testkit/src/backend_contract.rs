@@ -123,5 +123,5 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
         let _ = backend.ports();
         lane.is_abandoned().then_some(())
     });
-    assert!(ended.is_some(), "a closed input did not release its lane");
+    assert!(ended.is_some(), "a closed input did not release its event ring");
 }

@@ -26,9 +26,9 @@ use serde_json::{Value, json};
 
 const SET: &str = "conformance";
 const ASKING_PROMPT: &str = "test_input_required_result_prompt";
-/// One red pixel.
+/// A picture with one red pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
-/// Silence.
+/// A sound file with one silent sample.
 const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAAAAA==";
 const BEAT: Duration = Duration::from_millis(50);
 
@@ -48,7 +48,7 @@ fn needs(name: &str, kind: Value) -> Value {
     json!({ "type": "object", "properties": { name: kind }, "required": [name] })
 }
 
-/// One question in the format of the newer era.
+/// One question in the format of protocol version 2026-07-28.
 fn form(key: &str, message: &str, field: &str, kind: &str) -> Value {
     json!({ key: { "method": "elicitation/create", "params": {
         "mode": "form", "message": message,
@@ -206,7 +206,8 @@ async fn beat() {
     tokio::time::sleep(BEAT).await;
 }
 
-/// Sends a question to a client of the older era. Returns the client's answer as text.
+/// Sends a question to a client with a protocol version before 2026-07-28. Returns the client's
+/// answer as text.
 async fn elicit(link: &Link, message: &str, schema: Value, label: &str) -> Result<Said, ToolError> {
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
     let answer =
@@ -286,8 +287,8 @@ fn talking() -> Vec<Definition> {
     ]
 }
 
-/// Tools that question their client: by a request in the older era, by their result in the newer
-/// era.
+/// Tools that ask their client a question: in their result since protocol version 2026-07-28, by a
+/// request in earlier versions.
 fn asking() -> Vec<Asking> {
     vec![
         Asking {

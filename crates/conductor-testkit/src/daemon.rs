@@ -66,7 +66,7 @@ impl TestDaemon {
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: log.clone(),
-            first_config: "",
+            first_config: "".into(),
             extra_devices: Vec::new(),
         };
         if home.path().join("audit.log").exists() {
@@ -91,7 +91,7 @@ impl TestDaemon {
         }
     }
 
-    /// Saves the file and accepts it as a person does. Returns the faults of the file. The request
+    /// Saves the file and accepts it as a person does. Returns the faults in the file. The request
     /// for the status waits until the file is in force.
     pub fn reload(&self, config: &str) -> Vec<String> {
         std::fs::write(self.home.path().join("config.toml"), config).expect("the home can be written");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::mcp_process::clients;
 use crate::real::Killed;
 
-/// Limit in real time for an answer of the client. No test asserts on it.
+/// Maximum wait for an answer from the client, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Puppet {

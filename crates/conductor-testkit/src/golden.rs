@@ -12,7 +12,7 @@ use std::cell::Cell;
 /// and the reason.
 pub type Row = (&'static str, &'static str, &'static str);
 
-/// The intended differences that every host of a document has.
+/// The intended differences that apply to every document.
 pub const OF_DOCUMENTS: &[Row] = &[
     ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
     ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
@@ -28,18 +28,18 @@ pub const OF_DOCUMENTS: &[Row] = &[
     ("18", "/mixer/sendCount", "a new track has as many sends as the Set has returns"),
     ("18", "/tracks/*/name", "new tracks are named by position"),
     ("19", "/session/*/name", "a new clip has no name"),
-    ("20", "/name", "parameter names of documents"),
-    ("20", "/min", "parameter ranges of documents"),
-    ("20", "/max", "parameter ranges of documents"),
-    ("20", "/defaultValue", "never known from a document"),
-    ("20", "/params/*/name", "parameter names of documents"),
-    ("20", "/params/*/defaultValue", "never known from a document"),
+    ("20", "/name", "a document has its own parameter names"),
+    ("20", "/min", "a document has its own parameter ranges"),
+    ("20", "/max", "a document has its own parameter ranges"),
+    ("20", "/defaultValue", "a document does not store default values"),
+    ("20", "/params/*/name", "a document has its own parameter names"),
+    ("20", "/params/*/defaultValue", "a document does not store default values"),
     ("21", "/clips/*/color", "a document stores a colour index; the colour is looked up in a table"),
-    ("21", "/params/*/name", "parameter names of documents"),
-    ("21", "/params/*/defaultValue", "never known from a document"),
+    ("21", "/params/*/name", "a document has its own parameter names"),
+    ("21", "/params/*/defaultValue", "a document does not store default values"),
     ("30", "/clips/*/color", "a document stores a colour index; the colour is looked up in a table"),
-    ("30", "/params/*/name", "parameter names of documents"),
-    ("30", "/params/*/defaultValue", "never known from a document"),
+    ("30", "/params/*/name", "a document has its own parameter names"),
+    ("30", "/params/*/defaultValue", "a document does not store default values"),
 ];
 
 /// A list of intended differences. An unused entry is a fault too.

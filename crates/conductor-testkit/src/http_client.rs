@@ -24,9 +24,9 @@ pub async fn serve(shared: &Arc<Shared>) -> SocketAddr {
         Token::new("other", OTHER_TOKEN, &["call"]),
         Token::new("eyes", "observer", &["observe"]),
     ]);
-    let authority = Authority::new(address.port(), Vec::new(), Vec::new());
+    let authority = Authority::new(address, Vec::new(), Vec::new(), false);
     let router = http::router(shared, &tokens, authority, axum::Router::new());
-    tokio::spawn(http::serve(listener, router, Arc::clone(&shared.http_connections), shared.stop.clone()));
+    tokio::spawn(http::serve(listener, router, None, Arc::clone(&shared.http_connections), shared.stop.clone()));
     address
 }
 

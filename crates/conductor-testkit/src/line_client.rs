@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Limit in real time for an answer. No test asserts on it.
+/// Maximum wait for an answer, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct LineClient {

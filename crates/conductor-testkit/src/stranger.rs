@@ -1,5 +1,5 @@
 //! A client in a separate process. A test that decides as a person cannot be the client too: the
-//! daemon refuses decisions of an AI client.
+//! daemon refuses decisions from an AI client.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

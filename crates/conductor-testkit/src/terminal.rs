@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::LocalModes;
 
-/// Limit in real time for output of the program. No test asserts on it.
+/// Maximum wait for output from the program, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Terminal {

@@ -1,4 +1,4 @@
-//! Counts tokens as the models do that use the vocabulary o200k.
+//! Counts tokens with the vocabulary o200k, as many models do.
 
 use std::sync::OnceLock;
 

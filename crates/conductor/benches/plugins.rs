@@ -139,8 +139,8 @@ async fn start_node(node: &std::path::Path, folder: &std::path::Path) -> (Child,
     (child, lines)
 }
 
-/// Measures the calls of one plugin while another plugin is idle, and while it loops. The two cases
-/// alternate, so that both have the same load of the machine.
+/// Measures calls to one plugin while another plugin is idle, and while it loops. The two cases
+/// alternate, so that the load of the machine is the same for both.
 async fn neighbours(input: &Value) {
     let (spinner, busy) = (runner(Arc::new(NoAnswers)), runner(Arc::new(NoAnswers)));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());

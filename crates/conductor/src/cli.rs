@@ -1,8 +1,8 @@
 //! The command line. Each command is one file. It sends requests to the daemon over the human door
 //! (`control.sock`), or reads files itself if no daemon is needed.
 //!
-//! Exit codes: 0 success, 1 failure, 2 usage error. Results go to stdout, everything else to
-//! stderr.
+//! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` has more (`remote`). Results go
+//! to stdout, everything else to stderr.
 
 mod approvals;
 mod args;
@@ -13,9 +13,12 @@ mod circuit;
 mod completions;
 mod config;
 mod console;
+mod demo;
 mod devices;
 mod doctor;
 mod explain;
+mod first_start;
+mod http;
 mod learn;
 mod mcp;
 mod mode;
@@ -27,8 +30,10 @@ mod patch;
 mod performance;
 mod plans;
 mod plugins;
+mod progress;
 mod prompt;
 mod question;
+mod remote;
 mod secrets;
 mod send;
 mod service;
@@ -53,7 +58,7 @@ use conductor_hosts::system::{RandomIds, RealClock};
 use out::Out;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -72,7 +77,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         // The process of a plugin uses neither a home nor the environment.
         return plugins::host(host);
     }
-    let mut out = Out::new(args.json);
+    let mut out = Out::new(args.json, args.color.within(environment.no_color));
     let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, &mut out));
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
@@ -82,7 +87,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         Err(Failure::Exit(code)) => code,
         Err(failure) => {
             out.fail(&failure);
-            ExitCode::FAILURE
+            failure.exit_code()
         }
     }
 }
@@ -103,7 +108,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Config(command) => config::run(&command, home, out),
         Command::Patch(command) => patch::run(&command, out),
         Command::Bridge(command) => bridge::run(&command, home, environment, out),
-        Command::Doctor => doctor::run(home, environment, out),
+        Command::Demo(command) => demo::run(&command, home, environment, out),
+        Command::Doctor(args) => doctor::run(&args, home, environment, out),
         Command::Mcp(command) => mcp::run(command, home, environment, out),
         Command::Tools(args) => tools::run(&args, home, out),
         Command::Call(args) => call::run(args, home, out),
@@ -111,6 +117,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Approvals(command) => approvals::run(command, home, out),
         Command::Audit(command) => audit_command(&command, home, out),
         Command::Console(args) => console::run(args, home, out),
+        Command::Http(command) => http::run(command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(command) => circuit::run(&command, home, out),
         Command::Secrets(command) => secrets::run(command, home, out),
@@ -125,8 +132,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
 
 fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
     let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
-    // Make the path absolute: a relative path would name another home after a change of the working
-    // directory.
+    // Make the path absolute: a relative path would name another home if the working directory
+    // changed.
     let root = std::path::absolute(root)?;
     Ok(Home::at(root))
 }
@@ -158,6 +165,9 @@ enum Failure {
     Start(#[from] crate::app::StartError),
     #[error("{}", .0.message)]
     Tool(Box<ToolError>),
+    /// The error object of a daemon on another machine, and the exit code.
+    #[error("{}", text(.error, "message"))]
+    Remote { error: Box<Value>, code: u8 },
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
@@ -174,11 +184,17 @@ impl From<ToolError> for Failure {
 }
 
 impl Failure {
+    fn exit_code(&self) -> ExitCode {
+        if let Failure::Remote { code, .. } = self { ExitCode::from(*code) } else { ExitCode::FAILURE }
+    }
+
     fn hint(&self) -> Option<&str> {
         if let Failure::Tool(error) = self {
             Some(&error.hint)
         } else if let Failure::Client(ClientError::Refused(refused)) = self {
             refused.hint.as_deref()
+        } else if let Failure::Remote { error, .. } = self {
+            error["hint"].as_str()
         } else {
             None
         }
@@ -189,6 +205,9 @@ impl Failure {
     fn to_wire(&self) -> Value {
         if let Failure::Tool(error) = self {
             return error.to_wire();
+        }
+        if let Failure::Remote { error, .. } = self {
+            return Value::clone(error);
         }
         if let Failure::Client(ClientError::Refused(refused)) = self
             && refused.data.is_object()
@@ -261,6 +280,8 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
         clock: &clock,
         ids: &ids,
         json: out.is_json(),
+        // A bar would mix with records on the same terminal.
+        progress: io::stderr().is_terminal() && !(exports_to_stdout(command) && io::stdout().is_terminal()),
     };
     let code = audit::run(command, &context, out.writer(), &mut io::stderr());
     drop(lock);
@@ -271,12 +292,16 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
     Ok(Verdict::Good)
 }
 
+fn exports_to_stdout(command: &audit::AuditCommand) -> bool {
+    matches!(command, audit::AuditCommand::Export(args) if args.output.is_none())
+}
+
 /// Checks that a person runs this command. Without a daemon this check is weaker, because connected
 /// AI clients are unknown.
 fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
     approvals::at_a_terminal().map_err(|error| error.to_string())?;
-    let uid = rustix::process::geteuid().as_raw();
+    let uid = conductor_hosts::system::processes::current_user();
     let peer = conductor_hosts::system::listener::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
     person::recognise(peer, &[], conductor_hosts::system::processes::find)
         .map(|person| Principal::Person { uid: person.uid })
@@ -339,7 +364,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The strings of a list.
+/// The strings in a list member of a reply.
 fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list(value, key).iter().filter_map(Value::as_str).collect()
 }

@@ -48,8 +48,8 @@ impl Refusal {
     }
 }
 
-/// Reads and checks a file without the accepted configuration. Returns `Ok(None)` if there is no
-/// file.
+/// Reads and checks a file, regardless of which parts a person has accepted. Returns `Ok(None)` if
+/// there is no file.
 pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<ConfigInForce>, Refusal> {
     match atomic_file::read(path) {
         Ok(bytes) => check(&bytes, extra, now).map(Some),
@@ -69,7 +69,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, Refusal> {
         .map_err(|error| Refusal::of_text(format!("config.toml is not UTF-8 text (byte {})", error.valid_up_to())))
 }
 
-/// Creates the configuration to put in force. Errors of single items do not reject the file; they
+/// Creates the configuration to put in force. Errors in single items do not reject the file; they
 /// are in `diagnostics`. `extra` devices are added, unless the file contains the same alias.
 fn serving(
     text: &str,

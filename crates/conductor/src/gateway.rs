@@ -12,6 +12,7 @@ pub mod live_watch;
 pub mod owner_events;
 pub mod plugins;
 mod settings;
+pub mod webhooks;
 
 use crate::doors::console::sessions::{Ended, Sessions};
 use crate::doors::mcp::Shared;
@@ -19,6 +20,7 @@ use crate::doors::mcp::listener as mcp_listener;
 use crate::gateway::grants::{Grants, NoTls};
 use crate::gateway::listener::Http;
 use crate::gateway::plugins::Plugins;
+use crate::gateway::webhooks::Webhooks;
 use crate::home::Home;
 use crate::log::Log;
 use audit::DaemonLog;
@@ -33,6 +35,7 @@ use conductor_gateway::config_in_force::{ConfigInForce, Waiting};
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::pipeline::record::AuditSink;
+use conductor_gateway::report::NetworkNow;
 use conductor_gateway::script::copies::Originals;
 use conductor_gateway::script::run::Scripts;
 use conductor_gateway::script::store::Store as ScriptStore;
@@ -60,7 +63,7 @@ use tokio::sync::watch;
 pub enum GatewayError {
     #[error("the plans cannot be read: {0}")]
     Plans(io::Error),
-    #[error("a tool cannot be offered: {0}")]
+    #[error("a tool cannot be added to the catalog: {0}")]
     Catalog(#[from] CatalogError),
     #[error("{0}")]
     Socket(#[from] BindError),
@@ -68,11 +71,11 @@ pub enum GatewayError {
     NoTls(#[from] NoTls),
 }
 
-/// The gateway of a running daemon.
 pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    webhooks: Arc<Webhooks>,
     patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
@@ -93,7 +96,7 @@ pub struct Gateway {
     /// Held parts of the file that a person has to accept. `conductor up` shows them in the
     /// terminal.
     waiting: watch::Sender<Waiting>,
-    /// Counts the changes of the owner's state, for the console.
+    /// Counts the changes to the owner's state, for the console.
     owner_state: watch::Sender<u64>,
     runtime: tokio::runtime::Handle,
     log: Log,
@@ -187,11 +190,20 @@ impl Gateway {
             log.warn(line);
         }
         let shared = Shared::new(&studio);
-        let http = Http::new(&shared, &config.http, runtime.clone(), log);
+        let http = Http::new(&shared, &config.http, &grants.secrets, runtime.clone(), log);
+        let webhooks = Webhooks::new(&studio, &grants.secrets, runtime.clone(), log);
+        webhooks.configure(&config.webhooks);
+        // Weak references, because both parts have a reference to the studio.
+        let (listeners, senders) = (Arc::downgrade(&http), Arc::downgrade(&webhooks));
+        studio.report_network(move || NetworkNow {
+            http: listeners.upgrade().map(|it| it.now()).unwrap_or_default(),
+            webhooks: senders.upgrade().map(|it| it.now()).unwrap_or_default(),
+        });
         let gateway = Gateway {
             studio,
             shared,
             http,
+            webhooks,
             patches,
             grants,
             plugins,
@@ -307,6 +319,7 @@ impl Gateway {
         // have no values yet.
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s);
+        self.webhooks.configure(&config.webhooks);
         if seen != self.listed() {
             self.studio.events.changed(Change::Tools);
         }
@@ -382,6 +395,7 @@ impl Gateway {
         self.consoles.end(None, Ended::Stopping);
         self.shared.stop.cancel();
         self.patches.stop();
+        self.webhooks.stop();
         runtime.block_on(self.http.close());
         runtime.block_on(self.plugins.stop());
         runtime.block_on(async {

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The most lines that are queued for a slow reader; further lines are lost.
+/// The maximum number of lines that are queued for a slow reader; further lines are lost.
 const BACKLOG: usize = 1024;
 /// The longest time that a stop waits until the last lines are written.
 const LAST_WORDS: Duration = Duration::from_millis(500);

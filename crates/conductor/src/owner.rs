@@ -2,7 +2,7 @@
 //! thread waits only for events, messages and its next deadline. It never blocks on anything else.
 //!
 //! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`),
-//! answering requests (`requests`), and changes of ports and configuration (`changes`).
+//! answering requests (`requests`), and changes to ports and configuration (`changes`).
 
 mod activity;
 pub mod backends;
@@ -14,7 +14,6 @@ pub mod events;
 mod feedback;
 pub mod inputs;
 pub mod ports;
-pub mod realtime_priority;
 mod requests;
 pub mod wake;
 
@@ -49,6 +48,8 @@ use tokio::sync::mpsc as async_mpsc;
 /// The maximum number of events that are processed before messages are read, so that a flooding
 /// device cannot delay `panic`.
 const EVENTS_PER_TURN: usize = 1024;
+/// The name of the owner's thread.
+pub const OWNER: &str = "owner";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -91,19 +92,19 @@ enum By {
 
 pub(crate) struct Owner {
     parts: Parts,
-    /// Held except while the owner waits.
+    /// The engine and the data to decide an event. The owner holds it except while it waits.
     desk: Held<Desk>,
     table: Arc<Table>,
     started: Micros,
     phase: Phase,
-    /// A change of the file was noticed, but the file has not been checked yet.
+    /// A change to the file was noticed, but the file has not been checked yet.
     reloading: bool,
     /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
     statistics: Statistics,
-    /// Failed actions that the engine counts as performed.
+    /// Number of failed actions that the engine counts as performed.
     actions_undone: u64,
-    /// Actions whose effects have been carried out.
+    /// Number of actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
     /// A configuration that waits for the end of the performance lock.
@@ -208,7 +209,7 @@ impl Owner {
         }
     }
 
-    /// Finishes what callbacks have decided since the owner last held the desk.
+    /// Carries out the effects that callbacks have left since the owner last held the desk.
     fn finish_periods(&mut self) {
         if let Some(at) = self.desk.sent.take() {
             self.surface.pad.sent(at);
@@ -267,7 +268,7 @@ impl Owner {
         fed
     }
 
-    /// The date of a time stamp.
+    /// Converts a time of the daemon's clock to wall time.
     fn date(&self, at: Micros) -> Timestamp {
         let ago_ms = self.parts.clock.now().since(at) / 1000;
         Timestamp::from_millis(self.parts.clock.wall_ms().saturating_sub(ago_ms))
@@ -378,7 +379,7 @@ impl Owner {
         }
     }
 
-    /// Reacts to a change of the mode, if there was one. `By::Hand` suspends the window rules.
+    /// Reacts to a mode change, if there was one. `By::Hand` suspends the window rules.
     fn mode_may_have_changed(&mut self, by: By) {
         let changes = self.desk.engine.counters().mode_changes;
         if std::mem::replace(&mut self.desk.mode_changes, changes) == changes {

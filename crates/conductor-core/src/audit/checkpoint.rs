@@ -1,5 +1,5 @@
-//! Checkpoints: signed statements of the last record of the log, stored outside the folder of the
-//! log.
+//! Checkpoints: signed statements about the last record of the log. They are stored outside the
+//! log's folder.
 //!
 //! Not here: where the key is stored and when a checkpoint is due.
 

@@ -173,7 +173,7 @@ pub struct Links<'a> {
     pub prev: Option<&'a str>,
 }
 
-/// A fault of a single line.
+/// A fault in a single line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LineError {
     /// The line does not end in a hash.

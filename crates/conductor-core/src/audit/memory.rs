@@ -30,12 +30,12 @@ pub fn forgotten(remembered: &[Remembered], next: Seq) -> Option<Fault> {
     (!known).then(|| Fault::new(Verdict::Missing, next, "the last checkpoint in state/audit.last", "no such file"))
 }
 
-/// The place of a copy.
+/// Where a copy is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The state folder of the home.
+    /// The folder `state/` in Conductor's home.
     State,
-    /// The folder of `copy_to`.
+    /// The folder that `copy_to` in `[audit]` names.
     Copy,
     /// The system's keychain.
     Keychain,

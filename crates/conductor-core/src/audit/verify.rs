@@ -143,7 +143,8 @@ impl Report {
     }
 }
 
-/// The checkpoints and the head with which a log is compared.
+/// The checkpoints, and the end of the log as reported by the running daemon. A log is compared
+/// with both.
 #[derive(Debug, Clone, Default)]
 pub struct Anchors {
     good: Vec<Anchor>,
@@ -157,7 +158,8 @@ struct Anchor {
     seq: Seq,
     hash: Digest,
     log_id: Uuid,
-    /// Line in the checkpoint file. For the head of a running daemon, a number above all lines.
+    /// Line number in the checkpoint file. For the end that the running daemon reports, a number
+    /// above all lines.
     line: usize,
     signed: bool,
 }
@@ -223,7 +225,7 @@ impl Anchors {
     }
 
     /// Adds the end of the log as reported by the running daemon. Request this end before reading
-    /// the files, because the log grows.
+    /// the files, because the log can grow while the files are read.
     pub fn with_head(mut self, head: Option<Head>) -> Self {
         if let Some(Head { log_id, seq, hash }) = head {
             self.good.push(Anchor { seq, hash, log_id, line: usize::MAX, signed: false });

@@ -277,7 +277,7 @@ pub(crate) fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vel
     velocity
 }
 
-/// Reads `curve` with its `intensity`. A `lut` excludes both.
+/// Reads `curve` with its `intensity`. Neither may be combined with a `lut`.
 pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve> {
     let kind = f.opt(r, "curve", Reader::named);
     let intensity = f.or(r, "intensity", 0.5, Reader::unit);
@@ -311,7 +311,7 @@ pub(crate) fn transform<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Transf
     Some(transform)
 }
 
-/// Describes a condition.
+/// Reads a condition that is not part of an action, for the JSON Schema.
 pub(crate) fn any_condition<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Condition> {
     condition(r, node, &mut Budget { depth: 0, nodes: 0 })
 }

@@ -492,6 +492,6 @@ fn row_id<'t>(r: &mut Reader<'t>, node: &'t Node, of: fn(&RowIds) -> &Vec<String
     let id = r.id(node)?;
     let Some(known) = r.names.rows.as_ref().map(of).filter(|it| !it.contains(&id)) else { return Some(id) };
     let help = nearest(&id, known.iter().map(String::as_str))
-        .map_or_else(|| "give the row an `id` and name it here".to_owned(), |it| format!("did you mean \"{it}\"?"));
+        .map_or_else(|| "give the row an `id` and write it here".to_owned(), |it| format!("did you mean \"{it}\"?"));
     r.reject(node, format!("there is no {what} with the id \"{id}\""), help)
 }

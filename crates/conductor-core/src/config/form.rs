@@ -156,7 +156,7 @@ pub(crate) fn object() -> impl Form<Out = Map<String, Value>> {
     by(|r, it| r.object(it))
 }
 
-/// A SHA-256 digest: `sha256:` and 64 hex digits. `help` says where the digest comes from.
+/// A SHA-256 digest: `sha256:` and 64 hex digits. `help` explains where the digest comes from.
 pub(crate) fn hash(help: &'static str) -> impl Form<Out = Digest> {
     by(move |r, it| r.digest(it, Some(help)))
 }
@@ -179,7 +179,7 @@ pub(crate) fn set<F: Form<Out: PartialEq>>(of: F, length: RangeInclusive<usize>)
 }
 
 impl<F: Form> List<F> {
-    /// Reads the entries, and gives each entry and its value to `judge`, which may refuse it.
+    /// Reads the entries, and passes each entry with its value to `judge`, which may refuse it.
     pub fn read_each<'t, T>(
         &self,
         r: &mut Reader<'t>,

@@ -488,13 +488,14 @@ fn add_row(tree: &mut Value, mode: &str, row: Value) {
 
 /// Lists whose entries grant permissions, so that removing an entry only removes permissions. `*`
 /// matches any name. An absent list is empty, except `live.file_roots`.
-const GRANTS: [&str; 13] = [
+const GRANTS: [&str; 14] = [
     "policy.rules",
     "tools.filesystem.roots",
     "tools.shell.commands",
     "tools.web.allow_hosts",
     "tools.web.http_hosts",
     "http.tokens",
+    "http.hooks",
     "http.hosts",
     "http.origins",
     "plugins.*.net",

@@ -1,4 +1,4 @@
-//! `[live]`: the folders of Live Sets, the limits of open Sets, and the connection to Live.
+//! `[live]`: the folders of Live Sets, the limits for open Sets, and the connection to Live.
 //!
 //! Not here: whether the folders exist; the daemon checks that.
 

@@ -80,7 +80,7 @@ named_enum! {
 /// Values of `tools` that name a set of tools.
 const TOOLSETS: [&str; 9] = ["all", "daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
-fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node, word: String) -> Option<String> {
+pub(super) fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node, word: String) -> Option<String> {
     if TOOLSETS.contains(&word.as_str()) || word.strip_prefix("plugin:").is_some_and(|name| !name.is_empty()) {
         return Some(word);
     }

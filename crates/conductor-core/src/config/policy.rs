@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The kinds of principals, which are the callers of tools.
 const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
 
-/// Largest number of rules. A person cannot review more.
+/// Maximum number of rules, because a person cannot review more.
 const MOST_RULES: usize = 256;
 
 /// The built-in policy, for a file without a `[policy]` section. `None` if the file has a section
@@ -25,7 +25,7 @@ pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
     (!entries.iter().any(|entry| misspelt(&entry.key))).then(Policy::default)
 }
 
-/// Reports a fault of the whole policy at the value that causes the fault.
+/// Reports a fault in the policy as a whole at the value that causes the fault.
 fn report(r: &mut Reader<'_>, f: &Fields<'_>, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
         let rules = f.peek("rules").and_then(Node::items).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn decides_something(rule: Rule, r: &mut Reader<'_>, f: &Fields<'_>) 
     rule
 }
 
-/// Reports the faults of the whole policy.
+/// Reports the faults in the policy as a whole.
 pub(crate) fn report_faults(policy: Policy, r: &mut Reader<'_>, f: &Fields<'_>) -> Policy {
     for fault in policy.faults() {
         report(r, f, &fault);

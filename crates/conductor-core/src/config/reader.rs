@@ -97,8 +97,8 @@ pub(crate) struct Reader<'t> {
 struct Description {
     /// The schema of the value that was read last.
     schema: Value,
-    /// The definition to describe, until its reader begins. A later use of the name records a
-    /// reference.
+    /// Name of the definition to describe, until its reader begins. Every later use of the name is
+    /// recorded as a reference.
     name: Option<&'static str>,
     /// Which variant of a tagged table is described, and the names of all its variants.
     variant: usize,
@@ -563,7 +563,7 @@ impl<'t> Reader<'t> {
 
     pub fn ascending(&mut self, place: &Place, low: u16, high: u16) -> Option<()> {
         if low > high {
-            let message = format!("the window is empty: {low} is above {high}");
+            let message = format!("the range is empty: {low} is above {high}");
             self.rule_help(place, message, "write the smaller number first".to_owned());
             return None;
         }
@@ -940,8 +940,8 @@ impl<'t> Reader<'t> {
     pub fn tool_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.text(node, 1, 128)?;
         if NESTING_TOOLS.contains(&name.replace('.', "_").as_str()) {
-            let help = "use the tool that it would call";
-            return self.reject(node, format!("a mapping cannot call \"{name}\", because it calls other tools"), help);
+            let help = "call the other tool directly";
+            return self.reject(node, format!("a mapping cannot call \"{name}\", which calls other tools"), help);
         }
         let Some(tools) = self.surroundings.tools else { return Some(name) };
         if tools.contains(&name) {
@@ -997,7 +997,7 @@ impl<'t> Fields<'t> {
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
-    /// The value of a key. Does not count as a request of the key.
+    /// The value of a key. Does not count as a request for the key.
     pub fn peek(&self, key: &str) -> Option<&'t Node> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }

@@ -6,7 +6,7 @@ use super::device;
 use super::form::{Form, list};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader, RowIds};
 use super::render::Lines;
-use super::section::{Table, entry, table};
+use super::section::{Table, entry, table, unique_rows};
 use super::tree::Node;
 use super::{Class, Config, Device, Diagnostic, Mode, Plugins, Rows, Severity, Surroundings};
 use super::{plugins, policy, rows, settings, tools};
@@ -152,6 +152,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         retry: section(r, &mut f, "retry"),
         audit: section(r, &mut f, "audit"),
         http: section(r, &mut f, "http"),
+        webhooks: f.over(r, "webhooks", Vec::new(), &unique_rows(32, "name", "webhook")),
         mcp: section(r, &mut f, "mcp"),
         plugins: f.over(r, "plugins", Plugins::new(), &plugins::plugins()),
         tools: f.or_default(r, "tools", tools::tools),

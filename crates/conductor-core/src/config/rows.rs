@@ -217,7 +217,7 @@ fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows
             "velocities {} to {} of note {note} overlap with {} to {} of row {earlier}",
             velocity.min, velocity.max, other.min, other.max
         );
-        let help = "give each window its own velocities, or use `zones` in one row".to_owned();
+        let help = "give each row its own velocity range, or use `zones` in one row".to_owned();
         let place = node.get("trigger").and_then(|it| it.place.clone());
         r.at_index(index, |r| r.under("trigger", |r| r.rule_help(&place, message, help)));
         row.held = None;

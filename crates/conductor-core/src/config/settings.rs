@@ -28,8 +28,8 @@ section! {
     pub struct Advanced {
         /// Keys pressed within this time in milliseconds are a chord.
         chord_timeout_ms: u32 = 50, ms(), "40";
-        /// The chord timeout in milliseconds while learning. It is longer, because people press
-        /// less exactly then.
+        /// Chord timeout in milliseconds while learning. It is longer, because people then press
+        /// less precisely.
         chord_learn_timeout_ms: u32 = 150, ms(), "200";
         /// Longest time in milliseconds between the two taps of a double tap.
         double_tap_timeout_ms: u32 = 300, ms(), "250";

@@ -312,7 +312,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
 }
 
 /// Accepts only `secret:NAME`. A password in plain text is a fault.
-fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
+pub(super) fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     if let Some(name) = text.strip_prefix("secret:").filter(|it| !it.is_empty()) {
         return Some(name.to_owned());
     }

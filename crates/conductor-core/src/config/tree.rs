@@ -18,13 +18,13 @@ pub struct Node {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Only in JSON.
+    /// Occurs only in JSON.
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
     Text(String),
-    /// Only in TOML; the text as written.
+    /// Occurs only in TOML. Contains the text as written.
     Date(String),
     List(Vec<Node>),
     Table(Vec<Entry>),

@@ -149,7 +149,7 @@ fn note_velocity<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Window {
     let max = f.opt(r, "velocity_max", Reader::u7);
     if f.has("velocity_range") && (f.has("velocity_min") || f.has("velocity_max")) {
         let place = f.key_place("velocity_range");
-        let help = "keep velocity_range, or velocity_min and velocity_max".to_owned();
+        let help = "use either velocity_range, or velocity_min and velocity_max".to_owned();
         r.rule_help(
             &place,
             "`velocity_range` cannot be used together with `velocity_min` or `velocity_max`".to_owned(),
@@ -319,7 +319,7 @@ fn osc_test<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<OscTest> {
         let place = f.key_place("min");
         r.rule_help(
             &place,
-            format!("the window is empty: {low} is above {high}"),
+            format!("the range is empty: {low} is above {high}"),
             "write the smaller number first".into(),
         );
     }

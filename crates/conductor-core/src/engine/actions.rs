@@ -18,8 +18,8 @@ const QUEUE: usize = 4;
 /// without a delay could block the engine.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
-/// The most frames of a run: the file limits the depth of an action to 8 levels, and each level has
-/// at most one frame besides the frame of the next level.
+/// The maximum number of frames of a run: the file limits the depth of an action to 8 levels, and
+/// each level has at most one frame in addition to the frame of the next level.
 const FRAMES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Runs {
     /// At most one run per mapping.
     runs: Vec<Run>,
     spare: Vec<Lists>,
-    /// Contexts of finished runs that own memory, until the owner drops them.
+    /// Contexts of finished runs that own memory, until the daemon's owner thread drops them.
     spent: Vec<Context>,
     serial: u64,
 }

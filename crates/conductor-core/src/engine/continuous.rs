@@ -8,8 +8,8 @@ use crate::mapping::table::CompiledTarget;
 use crate::mapping::{Glue, Shape, Takeover, Target};
 use crate::timer::TimerKey;
 
-/// With pickup, the knob takes control of the target when the difference of their values is at most
-/// this large.
+/// With pickup, the knob takes control of the target when the difference between their values is at
+/// most this large.
 const NEAR: f64 = 2.0 / 128.0;
 
 /// A value that is read from the target within this time after we changed the target may be older
@@ -26,8 +26,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The value before the `out` stage. `None` if `out` is a single value, because that cannot be
-    /// inverted.
+    /// The value before the `out` stage. `None` if `out` is a single value, because a single value
+    /// cannot be inverted.
     pub fn before_out(self, glue: &Glue) -> Option<f64> {
         match glue.output {
             None => Some(self.share),
@@ -337,14 +337,14 @@ mod tests {
             state.pass(&glue, false, value, 0, Micros::from_ms(ms))
         };
         state.read = Some(0.5);
-        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "it is at one half");
+        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "the target is at one half");
         assert_eq!(turn(&mut state, 0.5, 10), Passed::Now(0.5));
         state.read = Some(0.5);
-        assert_eq!(turn(&mut state, 0.8, 60), Passed::Now(0.8), "read before the knob went on");
+        assert_eq!(turn(&mut state, 0.8, 60), Passed::Now(0.8), "the value was read before the last turn");
         state.read = Some(0.8);
-        assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "read where we put it");
+        assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "the value that was read is our own");
         state.read = Some(0.2);
-        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "it was moved elsewhere");
+        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "the target was moved elsewhere");
         assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
         // A relative knob continues from the target's value.
         let mut knob = State { read: Some(0.75), ..State::default() };
@@ -358,7 +358,7 @@ mod tests {
         let through = |output| reading.before_out(&Glue { output, ..Glue::default() });
         assert_eq!(through(None), Some(0.8));
         assert_eq!(through(Some((-12.0, 0.0))), Some(0.5));
-        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "beyond the range is its end");
+        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "a value outside the range becomes its end");
         assert_eq!(through(Some((3.0, 3.0))), None);
     }
 
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(turn(0.1), Passed::Nothing);
         assert_eq!(turn(0.4), Passed::Nothing);
         assert_eq!(turn(0.6), Passed::Now(0.6), "crossed");
-        assert_eq!(turn(0.1), Passed::Now(0.1), "and follows from then on");
+        assert_eq!(turn(0.1), Passed::Now(0.1), "the target follows after the crossing");
     }
 
     proptest! {

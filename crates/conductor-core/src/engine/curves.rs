@@ -74,7 +74,8 @@ pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
         Body::NoteOn { channel: own, note: key, velocity } => {
             Body::NoteOn { channel: channel(*own), note: note(*key)?, velocity: value(*velocity, 1.0) }
         }
-        // Curves change loudness, so the release velocity of a note-off keeps its value.
+        // The release velocity of a note-off keeps its value, because curves apply only to
+        // loudness.
         Body::NoteOff { channel: own, note: key, velocity } => {
             Body::NoteOff { channel: channel(*own), note: note(*key)?, velocity: *velocity }
         }

@@ -6,7 +6,7 @@ use crate::event::{Body, DeviceSlot, OscArg, OscMessage, Taint};
 use crate::mapping::Target;
 use std::sync::Arc;
 
-/// One effect for the owner to carry out.
+/// One effect for the daemon to carry out.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum Effect {
@@ -41,7 +41,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The effect with an OSC message instead of the value for one.
+    /// Converts [`Effect::OscValue`] to [`Effect::Osc`]; returns any other effect unchanged.
     #[must_use]
     pub fn rendered(self) -> Self {
         if let Effect::OscValue { target, value, taint } = &self

@@ -181,7 +181,7 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
         waits_ms = wait(config, &candidates);
         for gesture in LONGER {
             if let Some(it) = candidates.iter_mut().find(|it| it.failed.is_empty() && it.gesture == gesture) {
-                it.note = "if the press becomes this gesture".into();
+                it.note = "fires if the press becomes this gesture".into();
             }
         }
         let press = candidates.iter_mut().find(|it| it.failed.is_empty() && !LONGER.contains(&&*it.gesture));
@@ -336,7 +336,8 @@ fn wrong_part(wanted: On, got: On) -> Option<Mismatch> {
     differs.then(|| Mismatch { field: "on".into(), wanted: name(wanted), got: name(got) })
 }
 
-/// The mismatches and a note. `None` if the trigger is for another control.
+/// Compares a trigger with an event. Returns the mismatches and a note, or `None` if the trigger is
+/// for another control.
 fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static str)> {
     let mut failed = Vec::new();
     if let (Some(wanted), Some(got)) = (trigger.channel, event.channel())
@@ -353,7 +354,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             });
         }
     };
-    const STREAM: &str = "depends on its edge, hysteresis and throttle";
+    const STREAM: &str = "the result depends on the edge, hysteresis and throttle of the rule";
     let stream = |gate: &Gate| {
         if gate.edge == Some(crate::mapping::Edge::Level) && gate.throttle_ms.is_none() { "" } else { STREAM }
     };
@@ -395,7 +396,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             note = stream(gate);
         }
         (TriggerKind::EncoderTurn { cc, .. }, Body::Cc { controller, .. }) if cc == controller => {
-            note = "depends on the direction, steps and acceleration of the encoder";
+            note = "the result depends on the direction, steps and acceleration of the encoder";
         }
         (TriggerKind::Aftertouch { gate }, Body::ChannelPressure { pressure, .. }) => {
             window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));
@@ -417,14 +418,14 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
                 failed.push(Mismatch { field: "program".into(), wanted: want.to_string(), got: got.to_string() });
             }
             if bank_msb.is_some() || bank_lsb.is_some() {
-                note = "depends on the bank selected before";
+                note = "the result depends on the bank that was selected before";
             }
         }
         (TriggerKind::GamepadAnalogStick { axis: want, .. }, Body::Axis { axis, .. }) if want == axis => {
-            note = "when it crosses its threshold";
+            note = "fires when the stick crosses the threshold";
         }
         (TriggerKind::GamepadTrigger { side: want, .. }, Body::Trigger { side, .. }) if want == side => {
-            note = "when it crosses its threshold";
+            note = "fires when the trigger crosses the threshold";
         }
         (TriggerKind::Osc { address, args }, Body::Osc(message)) => {
             if !Pattern::compile(address).is_ok_and(|it| it.is_match(&message.address)) {

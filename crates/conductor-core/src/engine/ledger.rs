@@ -61,16 +61,16 @@ enum Cause {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Vec<Entry>,
-    /// Delayed note-offs. The same note is still held by another press, and it sounds until the
-    /// last release.
+    /// Note-offs that are delayed, because another press still holds the same note. The note sounds
+    /// until the last release.
     waiting: Vec<(Held, Taint)>,
     /// Note-offs and pedal releases for closed ports. They are sent when the port opens, before any
     /// other message.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
     /// The time of the last note-off or pedal release for each note and pedal. The loss of a port
-    /// is noticed with a delay. Messages that were sent during the delay are lost, so they are sent
-    /// again.
+    /// is noticed with a delay. Note-offs and pedal releases that were sent during the delay are
+    /// lost, so they are sent again.
     ended: Vec<(Sounding, Micros)>,
     now: Micros,
     serial: u64,

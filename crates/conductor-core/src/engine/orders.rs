@@ -119,8 +119,8 @@ impl Engine {
     /// Called when an output port is disconnected.
     pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
-        // A lost port is noticed at the next scan, so the port may have been lost for up to this
-        // time.
+        // A lost port is noticed only at the next scan, so the port may have been lost this long
+        // ago.
         let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
         self.ledger.port_lost(port, unnoticed_us);
     }
@@ -133,7 +133,7 @@ impl Engine {
         self.selected.retain(|it| it.0 != port);
     }
 
-    /// Cancels every timer and running action, and ends every held note and key. The owner then
+    /// Cancels every timer and running action, and ends every held note and key. The daemon then
     /// silences every open output.
     pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
         self.advance(now, out);

@@ -5,7 +5,7 @@ use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// The maximum number of fired mappings that are stored between two calls of `take_fired`. A person
+/// The maximum number of fired mappings that are stored between two calls to `take_fired`. A person
 /// cannot distinguish more of them on a controller.
 const FIRED_MAX: usize = 64;
 

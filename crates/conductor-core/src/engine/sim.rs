@@ -20,7 +20,7 @@ pub enum SimError {
 /// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// The trace.
+    /// The records of the trace.
     pub records: Vec<TraceRecord>,
     /// Every effect with its virtual time.
     pub effects: Vec<(Micros, Effect)>,

@@ -17,7 +17,7 @@ pub struct Memory {
     pub ticks: Ticks,
     /// Detents counted towards the next firing.
     pub detents: i32,
-    /// The joined trail of the events that turned these detents.
+    /// The joined trail of the events that caused these detents.
     pub trail: Trail,
     /// The side on which a stick is beyond its threshold.
     pub over: Option<Turn>,
@@ -43,7 +43,7 @@ impl Memory {
 /// control does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Memories {
-    /// Each with the index of the next memory of the same rule.
+    /// The memories, each with the index of the next memory of the same rule.
     arena: Vec<(Memory, u32)>,
     /// The first memory of each rule.
     first: Vec<u32>,
@@ -309,11 +309,11 @@ mod tests {
         let encoder = Encoder { mode: EncoderMode::TwosComplement, acceleration: 1.0 };
         let mut ticks = Ticks::default();
         let mut at = |ms: u64, detents: i32| accelerate(&encoder, &mut ticks, detents, Micros::from_ms(ms));
-        assert_eq!(at(1000, 1), 1, "the first tick has nothing before it");
+        assert_eq!(at(1000, 1), 1, "there is no tick before the first");
         assert_eq!(at(1000, 1), 8, "no pause at all");
         assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
         assert_eq!(at(1075, 1), 1, "50 ms is slow");
-        assert_eq!(at(1076, -1), -1, "the other way starts again");
+        assert_eq!(at(1076, -1), -1, "a change of direction starts again");
         assert_eq!(at(1076, -1), -8);
     }
 

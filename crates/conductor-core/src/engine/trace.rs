@@ -53,19 +53,14 @@ pub struct Record {
     pub seq: u64,
     /// The time of the event or deadline.
     pub at: Micros,
-    /// The device.
     pub device: DeviceSlot,
     /// The event. A SysEx or OSC message is in [`Kept`] instead.
     pub event: Option<Body>,
     /// The gesture or the kind of event.
     pub gesture: &'static str,
-    /// The mode.
     pub mode: ModeIndex,
-    /// The mapping.
     pub mapping: Option<RowId>,
-    /// The outcome.
     pub outcome: Outcome,
-    /// The action.
     pub action: Option<ActionId>,
     /// Microseconds from the event until its effects were sent.
     pub latency_us: Option<u64>,
@@ -73,7 +68,7 @@ pub struct Record {
     pub reason: &'static str,
 }
 
-/// The parts of a record that own memory. Only the owner creates and drops them.
+/// The parts of a record that own memory. Only the daemon's owner thread creates and drops them.
 #[derive(Clone, Debug)]
 struct Kept {
     seq: u64,
@@ -105,7 +100,7 @@ impl Names {
 }
 
 /// The number of records for which a trace allocates space at once, so that a device callback does
-/// not. A simulation has no limit and grows as it needs.
+/// not allocate. The trace of a simulation has no limit and grows when needed.
 fn allocated(capacity: usize) -> usize {
     const LARGEST_IN_FILE: usize = 100_000;
     if capacity <= LARGEST_IN_FILE { capacity } else { 0 }
@@ -115,8 +110,8 @@ fn allocated(capacity: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct Trace {
     records: VecDeque<Record>,
-    /// Ordered by number. May contain more than the stored records until
-    /// [`Trace::drop_overwritten`].
+    /// The parts of records that own memory, ordered by record number. Entries of overwritten
+    /// records stay until [`Trace::drop_overwritten`] is called.
     kept: VecDeque<Kept>,
     capacity: usize,
     next_seq: u64,
@@ -198,7 +193,7 @@ impl Trace {
         self.kept.get(self.kept.binary_search_by_key(&seq, |it| it.seq).ok()?)
     }
 
-    /// The mode, mapping and time of each mapping that fired, newest first, back to this record.
+    /// The mode, mapping and time of each mapping that fired, newest first, back to record `since`.
     pub(super) fn fired(&self, since: u64, tables: &Tables) -> impl Iterator<Item = (Arc<str>, Arc<str>, Micros)> {
         let new = self.records.iter().rev().take_while(move |it| it.seq >= since);
         new.filter(|it| it.outcome == Outcome::Fired).filter_map(|record| {

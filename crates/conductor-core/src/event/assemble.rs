@@ -30,7 +30,7 @@ pub enum ParameterKind {
 /// A parameter number that is selected on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
-    /// The kind.
+    /// Registered or non-registered.
     pub kind: ParameterKind,
     /// The number, 0-16382.
     pub number: u16,

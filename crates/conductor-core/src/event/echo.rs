@@ -35,7 +35,7 @@ pub struct Echo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Short(Short),
-    /// Length and checksum. Comparing 8 KiB per message would be too slow.
+    /// Length and checksum, because comparing 8 KiB per message would be too slow.
     SysEx {
         len: usize,
         sum: u64,

@@ -61,11 +61,10 @@ impl Takes {
 pub struct PatternError {
     /// The column in characters, from 1.
     pub column: usize,
-    /// The fault.
     pub reason: Reason,
 }
 
-/// The faults of patterns.
+/// The faults that a pattern can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The pattern does not begin with `/`.
@@ -399,7 +398,7 @@ mod tests {
         assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
     }
 
-    /// The patterns of this test would keep a backtracking matcher busy for an unreasonable time.
+    /// A backtracking matcher would need an unreasonable time for the patterns of this test.
     #[test]
     fn hostile_patterns_end() {
         let stars = Pattern::compile(&format!("/{}b", "*a".repeat(127))).unwrap();

@@ -13,7 +13,7 @@
 //! | `axis:left_x=0.8` `trig:right=0.9` | gamepad stick and trigger |
 //! | `osc:/a/b=1.0,2,on,true` | OSC message: float, integer, text, boolean; `'1'` is the text 1 |
 //! | `sysex:7e7f0601` `rt:start` `common:f20010` | the rest of MIDI, in hexadecimal or by name |
-//! | `dev:ALIAS` `mode:NAME` `t:600` | the device of the following events; switch the mode; let 600 ms pass |
+//! | `dev:ALIAS` `mode:NAME` `t:600` | the device of the following events; switch the mode; wait 600 ms |
 //!
 //! A character that would end a token or an argument is written as `%` and two hexadecimal digits
 //! per UTF-8 byte. Not here: running a script (`engine::sim`).
@@ -21,19 +21,18 @@
 use super::{Axis, Body, Button, Micros, OscArg, OscMessage, RealTime, Side};
 use std::fmt::{self, Write};
 
-/// The most faults that are listed for one script.
+/// The maximum number of faults that are listed for one script.
 pub const FAULTS_MAX: usize = 20;
 
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// An event.
     Event(Body),
     /// Later events come from this device.
     Device(String),
     /// Switch to this mode.
     Mode(String),
-    /// The time that passes before the next event.
+    /// The time to wait before the next event.
     Advance(Micros),
 }
 
@@ -44,7 +43,6 @@ pub struct Fault {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// The token.
     pub token: String,
     /// The reason why the token is not valid.
     pub reason: String,
@@ -94,7 +92,7 @@ pub fn parse_token(text: &str) -> Result<Step, Fault> {
     }
 }
 
-/// Prints steps in a form that [`parse`] reads back.
+/// Formats steps as text that [`parse`] can read.
 pub fn print(steps: &[Step]) -> String {
     let words: Vec<String> = steps.iter().map(Step::to_string).collect();
     words.join(" ")

@@ -11,7 +11,7 @@ use crate::templates;
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-/// Hits are stored for this time. After this time, they have faded in every scheme.
+/// Hits are stored for this time, because later they have faded in every scheme.
 pub const MEMORY_MS: u32 = REACTIVE_MS + FADE_MS;
 /// Maximum number of stored hits.
 pub const MAX_HITS: usize = 256;
@@ -31,9 +31,10 @@ const TAIL: f64 = 0.25;
 /// A pad with a light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pad {
-    /// The channel of its presses.
+    /// The channel on which the pad sends presses.
     pub channel: u8,
-    /// The channel of its light; some controllers encode the brightness in this channel.
+    /// The channel on which its light is set; some controllers encode the brightness in this
+    /// channel.
     pub light_channel: u8,
     pub note: u8,
 }
@@ -41,7 +42,6 @@ pub struct Pad {
 /// A pad that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The device.
     pub port: DeviceSlot,
     /// The channel of the press.
     pub channel: u8,
@@ -56,16 +56,15 @@ pub struct Hit {
 /// The pads of a device, row by row from the bottom left, and the colours of the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surface {
-    /// The device.
     pub port: DeviceSlot,
     pub pads: Vec<Pad>,
     /// Pads per row.
     pub columns: usize,
-    /// Its colours.
+    /// The colours of the device.
     pub palette: Palette,
 }
 
-/// A colour.
+/// A colour as red, green and blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rgb(pub u8, pub u8, pub u8);
 
@@ -88,7 +87,6 @@ pub const WORDS: &[(&str, Rgb)] = &[
 /// The colours of a device, each with its velocities from dim to bright.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Palette {
-    /// Each colour with its velocities.
     pub colors: Vec<(Rgb, Vec<u8>)>,
 }
 
@@ -106,8 +104,8 @@ impl Palette {
         Palette { colors: colors.iter().filter_map(|(word, levels)| Some((known(word)?, levels.to_vec()))).collect() }
     }
 
-    /// The velocity closest to this colour at this level. `brightness` dims the light, but only 0
-    /// switches it off.
+    /// The velocity whose colour is closest to `color` at this level. `brightness` dims the light,
+    /// but only 0 switches it off.
     fn velocity(&self, color: Rgb, level: f64, brightness: u8) -> u8 {
         if color == Rgb(0, 0, 0) || brightness == 0 {
             return 0;

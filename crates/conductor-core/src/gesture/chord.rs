@@ -11,7 +11,7 @@ use crate::timer::{TimerKey, Timers};
 /// notes.
 const MAX_MEMBERS: usize = 16;
 
-/// The presses of a window. A fixed size, so that a chord does not allocate.
+/// The presses in a chord window. The size is fixed, so that a chord does not allocate.
 #[derive(Clone, Copy, Default)]
 struct Members {
     list: [u32; MAX_MEMBERS],

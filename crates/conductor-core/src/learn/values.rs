@@ -274,8 +274,8 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     guesses
 }
 
-/// Suggests half of the strongest pressure as the threshold. A finger can easily reach it again,
-/// but a resting finger does not.
+/// Suggests half of the strongest pressure as the threshold, because a pressing finger can easily
+/// reach it again and a resting finger does not.
 fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: &[f64]) -> Vec<Guess> {
     let strongest = values.iter().copied().fold(0.0, f64::max);
     fields.push(("pressure_min", json!((strongest / 2.0).ceil() as u8)));

@@ -93,7 +93,6 @@ pub struct Row {
     pub time_ms: u32,
     /// Whether routes may also forward the event.
     pub let_through: bool,
-    /// The action.
     pub action: ActionId,
     /// Upper velocity and action of each zone, ascending.
     pub zones: Vec<(u8, ActionId)>,
@@ -146,7 +145,6 @@ pub struct Binding {
     pub device: Option<DeviceSlot>,
     /// The mask of channels.
     pub channels: u16,
-    /// The targets.
     pub targets: Vec<CompiledTarget>,
     /// The address pattern of an OSC source.
     pub pattern: Option<Pattern>,
@@ -427,11 +425,10 @@ pub struct Tables {
     pub mode_names: Vec<Arc<str>>,
     /// The mode of a global mapping in a [`MappingRef`](crate::engine::MappingRef): `*`.
     pub any_mode: Arc<str>,
-    /// The most chord rules of one key.
+    /// The maximum number of chord rules of one key.
     pub chord_rules: usize,
     /// The mode when the daemon starts.
     pub default_mode: ModeIndex,
-    /// The mappings.
     pub rows: Vec<Row>,
     /// The continuous bindings.
     pub bindings: Vec<Binding>,
@@ -439,7 +436,6 @@ pub struct Tables {
     pub nodes: Vec<Node>,
     /// Number of rules with a memory (`Row::state`).
     pub states: usize,
-    /// The routes.
     pub routes: Vec<CompiledRoute>,
     /// Whether a condition depends on running programs.
     pub asks_for_programs: bool,

@@ -25,11 +25,12 @@ const MAX_FACT: usize = 16_384;
 pub enum Kind {
     /// A call that needs or has an approval.
     Call,
-    /// A change of the configuration.
+    /// A change to the configuration.
     Plan,
     /// A completed file write that can be undone.
     Edit,
-    /// The standing grant of an applied mapping: its calls are approved without a limit of uses.
+    /// The standing grant of an applied mapping: its calls are approved without a limit on their
+    /// number.
     Standing,
 }
 
@@ -77,9 +78,9 @@ impl State {
 /// One line of details for the approver, written by Conductor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Short name.
+    /// Name of the detail.
     pub label: String,
-    /// The value.
+    /// Value of the detail.
     pub text: String,
 }
 
@@ -92,7 +93,7 @@ pub struct Decided {
     pub channel: Channel,
     /// Time of the answer.
     pub at: Timestamp,
-    /// What the person wrote with a no; the caller sees it.
+    /// The reason that the person wrote for a denial. The caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

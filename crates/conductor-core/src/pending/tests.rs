@@ -79,8 +79,8 @@ fn a_yes_runs_the_identical_call_once() {
     assert_eq!(desk.ask(&ask, 1), Asked::Joined { id });
     desk.yes(id, 2);
     let other = desk.ask(&question("a", "y"), 3);
-    assert!(matches!(other, Asked::Created { .. }), "changed arguments are a new question");
-    assert!(matches!(desk.ask(&question("b", "x"), 3), Asked::Created { .. }), "and so is another principal");
+    assert!(matches!(other, Asked::Created { .. }), "changed arguments need a new request");
+    assert!(matches!(desk.ask(&question("b", "x"), 3), Asked::Created { .. }), "another principal needs a new request");
     let runs = (0..100).filter(|_| matches!(desk.ask(&ask, 4), Asked::Run { .. })).count();
     assert_eq!(runs, 1);
     assert_eq!(desk.state(id), State::Used);
@@ -111,7 +111,7 @@ fn a_yes_lives_as_the_tool_and_the_person_say() {
         matches!(desk.ask(&ask, ms), Asked::Run { .. })
     };
     let once = || Yes::once("p", Channel::Cli);
-    assert!(lives(299_000, once(), 358_999) && !lives(299_000, once(), 359_000), "a late yes still leaves a minute");
+    assert!(lives(299_000, once(), 358_999) && !lives(299_000, once(), 359_000), "a late yes is valid for a minute");
     let sysex = || Yes { grantable: false, grant_ms: Some(60_000), ..once() };
     assert!(lives(0, sysex(), 59_999) && !lives(0, sysex(), 60_000));
     let long = || Yes { for_ms: Some(600_000), ..once() };
@@ -327,7 +327,7 @@ fn standing_grants() {
     }
     assert!(
         matches!(desk.ask(&Ask { tainted: true, ..press("x") }, 1), Asked::Created { .. }),
-        "events from the network press no pad"
+        "an event from the network uses no standing grant"
     );
     assert!(matches!(desk.ask(&press("other template"), 1), Asked::Created { .. }));
     let plugin = Ask { from_plugin: true, ..upgraded };

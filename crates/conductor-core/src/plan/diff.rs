@@ -1,5 +1,5 @@
-//! The difference of two texts as lines, for people. [`apply`] can apply a difference, which proves
-//! that the difference is complete.
+//! The difference between two texts as lines, for people. [`apply`] can apply a difference, which
+//! proves that the difference is complete.
 //!
 //! A text is split at `\n`, so a final newline is shown as an empty last line. Lines of the
 //! difference start with `+ `, `- ` or two blanks. Three lines of context identify the place of a
@@ -10,7 +10,7 @@ use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops}
 
 const CONTEXT: usize = 3;
 
-/// The difference of two texts; empty if they are equal.
+/// The difference between two texts; empty if they are equal.
 pub fn preview(old: &str, new: &str) -> String {
     if old == new {
         return String::new();

@@ -4,7 +4,7 @@
 //! Not here: whether the result has new faults; the caller compares the faults before and after.
 
 use super::layout::{Layout, NewRow, Splice, Step, child, path, splice};
-use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, describe, write};
+use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, TokenChange, describe, write};
 use crate::config::{self, Config, Diagnostic, GLOBAL, Loaded, Rows, Surroundings, rows};
 use serde_json::{Map, Value, json};
 
@@ -188,6 +188,47 @@ impl<'a> Editor<'a> {
         if self.view.tree.pointer(&format!("/plugins/{name}")).is_some() {
             return members.iter().try_for_each(|(key, value)| self.set_key(&row, key, value));
         }
+        let head = format!("[plugins.{}]", write::key(name));
+        self.append(&head, members, |tree| {
+            let plugins = tree.as_object_mut()?.entry("plugins").or_insert_with(|| json!({})).as_object_mut()?;
+            plugins.insert(name.to_owned(), Value::Object(members.clone()));
+            Some(())
+        })
+    }
+
+    /// Adds or removes a row of `[[http.tokens]]`.
+    pub fn change_token(&mut self, change: TokenChange<'_>) -> Result<(), PlanError> {
+        let name_of = |row: &Value| row.get("name").and_then(Value::as_str).map(str::to_owned);
+        let held = self.view.tree.pointer("/http/tokens").and_then(Value::as_array);
+        let at = |name: Option<String>| held.into_iter().flatten().position(|it| name_of(it) == name);
+        match change {
+            TokenChange::Add(members) => {
+                let name = members.get("name").and_then(Value::as_str).map(str::to_owned);
+                if at(name.clone()).is_some() {
+                    let message = format!("there is already a token {:?}", name.unwrap_or_default());
+                    return Err(PlanError::Refused { message });
+                }
+                self.append("[[http.tokens]]", members, |tree| {
+                    let http = tree.as_object_mut()?.entry("http").or_insert_with(|| json!({})).as_object_mut()?;
+                    let tokens = http.entry("tokens").or_insert_with(|| json!([])).as_array_mut()?;
+                    tokens.push(Value::Object(members.clone()));
+                    Some(())
+                })
+            }
+            TokenChange::Remove(name) => match at(Some(name.to_owned())) {
+                Some(index) => self.remove(&path(&["http"]), "tokens", index),
+                None => Err(PlanError::Refused { message: format!("there is no token {name:?} in config.toml") }),
+            },
+        }
+    }
+
+    /// Adds a table at the end of the file.
+    fn append(
+        &mut self,
+        head: &str,
+        members: &Map<String, Value>,
+        expect: impl FnOnce(&mut Value) -> Option<()>,
+    ) -> Result<(), PlanError> {
         let newline = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
         let end = self.text.len();
         let gap = match self.text.as_str() {
@@ -195,16 +236,9 @@ impl<'a> Editor<'a> {
             text if text.ends_with('\n') => newline.to_owned(),
             _ => newline.repeat(2),
         };
-        let head = std::iter::once(format!("[plugins.{}]", write::key(name)));
+        let head = std::iter::once(head.to_owned());
         let lines: String = head.chain(write::lines(members)).map(|line| line + newline).collect();
-        self.edit(
-            |_| Some(vec![Splice { at: end..end, with: gap + &lines }]),
-            |tree| {
-                let plugins = tree.as_object_mut()?.entry("plugins").or_insert_with(|| json!({})).as_object_mut()?;
-                plugins.insert(name.to_owned(), Value::Object(members.clone()));
-                Some(())
-            },
-        )
+        self.edit(|_| Some(vec![Splice { at: end..end, with: gap + &lines }]), expect)
     }
 
     pub fn apply(

@@ -2,8 +2,8 @@
 //! all lines before it. A program that can write the file, but does not have the key, cannot
 //! change, add or reorder lines.
 //!
-//! A program can cut lines off the end. The daemon therefore keeps the last seal in memory, and
-//! each call passes the pipeline, so that a cut journal gives no new right.
+//! A program can remove lines from the end. The daemon therefore keeps the last seal in memory.
+//! Each call also passes the pipeline, so a truncated journal grants no additional permission.
 
 use super::{Journal, Line};
 use crate::digest::Digest;
@@ -69,8 +69,8 @@ pub struct Damaged {
 }
 
 /// Reads a journal. Returns the journal, the sealer for its next line, and the number of valid
-/// bytes. An incomplete last line is left out: the daemon ended while it wrote the line, so nothing
-/// had been done because of it. `None` if there is no complete line.
+/// bytes. An incomplete last line is left out: the daemon ended while it wrote the line, so no
+/// effect depends on the line. `None` if there is no complete line.
 pub fn read(key: &[u8; 32], name: &str, bytes: &[u8]) -> Result<Option<(Journal, Sealer, usize)>, Damaged> {
     let mut sealer = Sealer::new(key, name);
     let valid = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |at| at + 1);

@@ -26,15 +26,15 @@ struct Planned {
     asks: bool,
 }
 
-/// Where the daemon or the child is killed, counted over all steps of a run.
+/// The step of a run at which the daemon or the child process is killed.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     step: usize,
-    /// Number of bytes of the line under way that reach the disk, as a fraction of 255.
+    /// How much of the current line reaches the disk, as a fraction of 255.
     torn: u8,
 }
 
-/// A disk and a world that survive kills.
+/// The disk and the outside world, which both survive a kill.
 struct World {
     disk: Vec<u8>,
     /// How often the effect of each call occurred.
@@ -135,7 +135,7 @@ fn run(world: &mut World, script: &[Planned], kill: Kill) -> End {
     End::Returned
 }
 
-/// A part of the line reaches the disk, but never its newline together with nothing else.
+/// A part of the line reaches the disk.
 fn tear(world: &mut World, line: &[u8], torn: u8) {
     let part = line.len() * usize::from(torn) / 255;
     world.disk.extend(&line[..part]);
@@ -181,7 +181,8 @@ proptest! {
         }
         for pair in world.received.windows(2) {
             let both = pair[0].len().min(pair[1].len());
-            // An answer that was not yet durable when the process ended was never received.
+            // An answer that was not on the disk when the process ended was never received by the
+            // script.
             prop_assert_eq!(&pair[0][..both], &pair[1][..both]);
         }
     }

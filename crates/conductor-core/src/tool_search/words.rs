@@ -3,7 +3,7 @@
 /// The stem of a word, in lower case.
 pub type Term = String;
 
-/// Words that say nothing about the wanted tool.
+/// Words that do not help to find a tool.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "back", "be", "been",
     "but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give", "go", "got", "had", "has", "have",
@@ -15,7 +15,7 @@ const STOP_WORDS: &[&str] = &[
     "every",
 ];
 
-/// Words of a complaint: something does not work. All of them are one term.
+/// Words that report a problem: something does not work. All of them are the same term.
 const NEGATIONS: &[&str] =
     &["not", "doesnt", "dont", "didnt", "isnt", "arent", "wont", "cant", "cannot", "never", "nothing", "hasnt"];
 const NEGATION: &str = "doesnt";
@@ -51,8 +51,8 @@ fn split_camel(word: &str) -> Vec<&str> {
     parts
 }
 
-/// Removes the common endings of English words. Different words may share a stem; a search needs
-/// no more.
+/// Removes the common endings of English words. Different words may share a stem, which is good
+/// enough for a search.
 pub fn stem(word: &str) -> Term {
     let word = word.to_lowercase();
     let mut stem = word.as_str();

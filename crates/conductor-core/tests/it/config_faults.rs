@@ -68,10 +68,10 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
             let line_text: String =
                 text.trim_start_matches('\u{feff}').lines().nth(line as usize - 1).unwrap_or_default().to_owned();
             let marked: String = line_text.chars().skip(column as usize - 1).collect();
-            assert_eq!(under_the_caret(fault, text), marked, "{name}: the caret stands elsewhere");
+            assert_eq!(under_the_caret(fault, text), marked, "{name}: the caret is at another place");
         }
         let fatal = loaded.diagnostics.iter().any(|it| it.severity == Severity::Fatal);
-        assert_eq!(loaded.config.is_none(), fatal, "{name}: only a fault of the whole file refuses it");
+        assert_eq!(loaded.config.is_none(), fatal, "{name}: only a fatal fault refuses the file");
         assert_exactly_the_faulty_rows_rest(name, &loaded);
     }
 }

@@ -98,7 +98,12 @@ fn everything_else_waits_and_what_was_in_force_stays() {
     widens("{ name = \"a\", path = \"/tmp/a\" }", "{ name = \"a\", path = \"/tmp/a\", write = true }", "[tools]");
     widens("per_minute = 100", "per_minute = 101", "[limits]");
     widens("per_minute = 100", "", "[limits]");
-    widens("[limits.effect]", "[http]\nallow_remote = true\n[limits.effect]", "[http]");
+    widens("[limits.effect]", "[http]\nallow_remote = true\n[http.tls]\nself_signed = true\n[limits.effect]", "[http]");
+    widens("[limits.effect]", "[http.tls]\nself_signed = true\n[limits.effect]", "[http]");
+    let hook = "[[http.hooks]]\nname = \"h\"\ntool = \"conductor_panic\"\nsecret = \"secret:h\"\n[limits.effect]";
+    widens("[limits.effect]", hook, "[http]");
+    let webhook = "[[webhooks]]\nname = \"w\"\nurl = \"https://evil.example\"\nevents = [\"tool.start\"]\nsecret = \"secret:w\"\n[limits.effect]";
+    widens("[limits.effect]", webhook, "[webhooks]");
     widens("[limits.effect]", "[plugins.evil]\nenabled = true\n[limits.effect]", "[plugins]");
     widens("[limits.effect]", "[secrets]\nkey = \"file\"\n[limits.effect]", "[secrets]");
     widens("[limits.effect]", "[config]\nwatch = false\n[limits.effect]", "[config]");

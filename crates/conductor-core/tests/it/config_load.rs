@@ -363,7 +363,7 @@ fn names_from_outside_are_checked_when_known() {
     let around = Surroundings { platform: None, ports: Some(&ports), tools: Some(&tools), plugins: Some(&plugins) };
     let fault = |action: &str| {
         let text = row("{ type = \"Note\", note = 1 }", action);
-        assert!(config::load(&text).valid(), "unknown names pass when nobody knows them: {action}");
+        assert!(config::load(&text).valid(), "names are not checked without a list of names: {action}");
         let loaded = config::load_with(&text, &around);
         loaded.diagnostics.first().map(|it| it.help.clone().unwrap_or_default())
     };
@@ -426,7 +426,7 @@ fn caps_on_actions() {
 #[test]
 fn waits_and_coverage() {
     let config = sound(STUDIO);
-    assert_eq!(timing_report::waits(&config), [], "long press and double tap alone hold nothing back");
+    assert_eq!(timing_report::waits(&config), [], "a long press or double tap alone delays no press");
     let with_press = format!(
         "{STUDIO}\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n\
          [[modes.mappings]]\ntrigger = {{ type = \"DoubleTap\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n"
@@ -510,7 +510,7 @@ fn a_tools_breaker_is_the_common_one_with_its_own_words_over_it() {
     let tools = &config.circuit.tools;
     let shown = |tool: &str| (tools[tool].failures, tools[tool].window_ms, tools[tool].open_ms);
     assert_eq!((config.circuit.base.failures, config.circuit.base.open_ms), (8, 30_000));
-    assert_eq!(shown("shell.exec"), (3, 9, 7), "what is built in for a tool stays");
+    assert_eq!(shown("shell.exec"), (3, 9, 7), "the built-in value of a tool stays");
     assert_eq!(shown("database.query"), (10, 9, 15_000));
     assert_eq!(shown("mine"), (1, 9, 30_000));
 }

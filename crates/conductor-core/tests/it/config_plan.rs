@@ -64,7 +64,7 @@ fn an_empty_file_gets_its_default_mode_spelled_out() {
     assert_eq!(made.base_state_hash, "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     let second = draft("# mine\n", &[json!({"change_type": "CreateMode", "mode": "Mix", "color": "red"})]).unwrap();
     let modes: Vec<String> = loaded(text(&second)).modes.iter().map(|it| it.name.clone()).collect();
-    assert_eq!(modes, ["Default", "Mix"], "the mode that was there without being written must not vanish");
+    assert_eq!(modes, ["Default", "Mix"], "the implied mode must not disappear");
 }
 
 #[test]
@@ -602,7 +602,7 @@ fn the_tutorial_can_be_planned_on() {
     let made = draft(TUTORIAL, &[create("Default"), create("*")]).unwrap();
     assert!(
         made.diff_preview.split('\n').all(|it| !it.starts_with("- ")),
-        "nothing is taken away:\n{}",
+        "no line is removed:\n{}",
         made.diff_preview
     );
     assert_eq!(diff::apply(TUTORIAL, &made.diff_preview).as_deref(), Some(text(&made)));

@@ -56,7 +56,7 @@ fn whatever_the_schema_makes_the_reader_reads_and_the_other_way_round() {
         let mut refused_by_schema = 0;
         for _ in 0..700 {
             let mut value = maker.value(&schema, name, 0);
-            assert!(validator.is_valid(&value), "the maker keeps to the schema: {value}");
+            assert!(validator.is_valid(&value), "the generator follows the schema: {value}");
             let reading = read(&value);
             accepted += usize::from(reading.is_ok());
             agree(name, &validator, &value, &reading);

@@ -51,7 +51,7 @@ fn config() -> Config {
 }
 
 fn says(token: &str, asked: Asked<'_>) -> String {
-    let Ok(Step::Event(event)) = parse_token(token) else { panic!("{token} is no event") };
+    let Ok(Step::Event(event)) = parse_token(token) else { panic!("{token} is not an event") };
     explain(&config(), &event, &asked).text()
 }
 

@@ -151,7 +151,7 @@ fn a_port_that_opens_is_told_everything_that_is_known() {
     stage.open("pads", false);
     stage.tell(Fact::PerformanceLock(true));
     stage.pass(1000);
-    assert_eq!(stage.told(), "", "nobody is there");
+    assert_eq!(stage.told(), "", "the port is closed");
     stage.open("pads", true);
     stage.pass(0);
     assert_eq!(stage.told(), "pads off:50, pads off:51, pads off:52, pads on:53@127, pads cc:53=1");
@@ -227,7 +227,7 @@ fn the_hands_are_shown() {
     engine.feed(&moved, &mut out);
     stage.feedback.read_engine(&mut engine, stage.now);
     stage.pass(149);
-    assert_eq!(stage.told(), "", "a hand is on it");
+    assert_eq!(stage.told(), "", "a person is moving the fader");
     stage.pass(1);
     assert_eq!(stage.told(), "faders cc:7=100");
     let now = stage.now;
@@ -358,7 +358,7 @@ fn a_static_scheme_shows_the_mode_and_then_rests() {
     let mut stage = Stage::new(&lit("static", ""));
     stage.pass(1000);
     assert_eq!(shown(&stage), (36..52).map(|it| (it, 5)).collect());
-    assert_eq!(stage.feedback.next_deadline(), None, "nothing to do is nothing to wake for");
+    assert_eq!(stage.feedback.next_deadline(), None, "there is no deadline without a change");
     let off = Stage::new(&lit("off", ""));
     assert!(shown(&off).is_empty());
     let mut dark = Stage::new(&lit("static", "brightness = 0"));
@@ -409,7 +409,7 @@ fn every_scheme_paints_and_keeps_room_for_rows() {
         stage.sent.clear();
         stage.tell(Fact::PerformanceLock(true));
         stage.pass(0);
-        assert!(stage.told().contains("cc:1=127"), "{scheme} left no room");
+        assert!(stage.told().contains("cc:1=127"), "{scheme} delayed the feedback row");
     }
     let mut meter = Stage::new(&lit("vumeter", ""));
     meter.pass(1000);
@@ -584,5 +584,5 @@ on = 5
         .filter_map(|(_, it)| if let Body::NoteOn { channel, .. } = it.message { Some(channel) } else { None })
         .collect();
     assert!(channels.iter().all(|it| *it == 6), "full brightness");
-    assert_eq!(shown(&stage).values().filter(|it| **it == 21).count(), 63, "the row has its pad to itself");
+    assert_eq!(shown(&stage).values().filter(|it| **it == 21).count(), 63, "the pad of the row is left out");
 }

@@ -180,7 +180,7 @@ fn a_button_that_sends_controllers_is_a_button() {
     let button = json!({"type": "CC", "cc": 16, "value_min": 64, "device": "pads", "channel": 0});
     assert_eq!(triggers("cc:16=127 t:90 cc:16=0"), std::slice::from_ref(&button));
     let many = "cc:16=127 t:90 cc:16=0 t:90 ".repeat(6);
-    assert_eq!(triggers(&many), [button], "six presses are no encoder");
+    assert_eq!(triggers(&many), [button], "six presses are not an encoder");
     assert_eq!(triggers("cc:16=0")[0], json!({"type": "CC", "cc": 16, "device": "pads", "channel": 0}));
 }
 

@@ -115,8 +115,8 @@ impl Segments {
         self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
 
-    /// Whether the verifier would treat further records as a sign of removed checkpoints. An
-    /// unsigned log accepts only its first line.
+    /// Whether so many records have no checkpoint that the verifier would report removed
+    /// checkpoints. An unsigned log may have only its first line.
     pub fn is_lagging(&self) -> bool {
         self.unanchored() >= if self.anchored.is_some() { super::MAX_UNANCHORED } else { MAX_UNSIGNED }
     }
@@ -324,7 +324,7 @@ impl Segments {
     /// log stays down.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
-            return Err(io::Error::other("the audit log is refused"));
+            return Err(io::Error::other("the audit log accepts no records until a person has checked it"));
         }
         let now = self.clock.now_ms();
         let result = self.try_repair(now);

@@ -202,11 +202,11 @@ fn an_effect_waits_for_the_disk_and_a_read_does_not() {
     let syncs = running.syncs();
     let shared = Arc::clone(&running.syncer.shared);
     let mut intent = pin!(shared.append(Entry::Intent(facts(1)), Durability::Synced));
-    assert!(poll(intent.as_mut()).is_none(), "not before the sync");
+    assert!(poll(intent.as_mut()).is_none(), "the intent waits for the sync");
     assert!(running.soon(ended(2)).is_ok());
     running.syncer.step();
     assert!(matches!(poll(intent.as_mut()), Some(Ok(1))));
-    assert_eq!(running.syncs(), syncs + 1, "one sync for both");
+    assert_eq!(running.syncs(), syncs + 1, "one sync covers both records");
 
     assert!(running.soon(ended(3)).is_ok());
     log.time.advance(Duration::from_millis(99));
@@ -259,7 +259,7 @@ fn checkpoints_never_lag_so_far_that_they_look_removed() {
     running.soon(ended(1)).expect("written");
     log.time.advance(Duration::from_millis(60_000));
     running.syncer.step();
-    assert!(running.health().anchored_through > before, "after a minute");
+    assert!(running.health().anchored_through > before, "a checkpoint is written after a minute");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn rotation_links_the_files_and_the_border_is_anchored() {
     assert_eq!(log.count("/event", "audit.rotated"), report.segments as usize - 1);
     let target = log.files.read_link(&Layout::of(home()).link()).expect("a link");
     assert_eq!(target, format!("audit/{:06}.jsonl", report.segments));
-    assert!(report.checkpoints >= u64::from(report.segments), "one at each border");
+    assert!(report.checkpoints >= u64::from(report.segments), "each segment border has a checkpoint");
 }
 
 #[test]
@@ -301,7 +301,11 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
     running.syncer.step();
     let report = log.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
-    assert_eq!(report.begins_at.map(|(segment, _)| segment), Some(before), "all but the one being written");
+    assert_eq!(
+        report.begins_at.map(|(segment, _)| segment),
+        Some(before),
+        "all segments except the active one are removed"
+    );
     // If a further segment is deleted without a record, it is reported as missing.
     let desk2 = TestLog::new();
     let mut running = desk2.started();
@@ -443,7 +447,7 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
     let mut running = log.started();
     running.synced(Entry::Intent(facts(1))).expect("written");
     log.files.trouble_in(1, Trouble::Short);
-    assert!(running.synced(ended(1)).is_err(), "the effect has happened, its outcome waits");
+    assert!(running.synced(ended(1)).is_err(), "the outcome of the effect is kept in memory");
     assert_eq!(running.health().unwritten, 1);
     assert!(running.soon(ended(2)).is_err(), "reads are refused too");
     assert!(running.health().down.is_some());
@@ -454,7 +458,7 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
     }
     log.files.heal();
     running.syncer.step();
-    assert!(running.health().down.is_some(), "not before its second is over");
+    assert!(running.health().down.is_some(), "the next attempt follows after a second");
     log.time.advance(Duration::from_millis(1000));
     running.syncer.step();
     assert!(running.health().down.is_none());
@@ -473,7 +477,7 @@ fn a_failed_sync_poisons_the_segment() {
     running.synced(ended(1)).expect("written");
     log.files.trouble_in(2, Trouble::Once);
     assert!(running.synced(ended(2)).is_err());
-    assert!(running.health().down.is_none(), "the next segment took over at once");
+    assert!(running.health().down.is_none(), "the log continues in the next segment at once");
     running.synced(ended(3)).expect("written");
     let report = log.verify();
     assert_eq!((report.verdict, report.segments), (Verdict::Intact, 2), "{:?}", report.faults);
@@ -481,7 +485,7 @@ fn a_failed_sync_poisons_the_segment() {
     assert_eq!(
         log.count("/call", &Uuid::from_u128(2).to_string()),
         1,
-        "it could be read back, and is not written twice"
+        "an outcome that was read back is not written twice"
     );
 }
 
@@ -546,7 +550,7 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
     reopened.syncer.step();
     assert_eq!(log.files.bytes(&copy), more);
     let mut strict = log.started();
-    assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a required copy blocks");
+    assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a failed required copy blocks records");
 }
 
 #[test]
@@ -575,7 +579,7 @@ fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_wi
     while running.soon(ended(written)).is_ok() {
         written += 1;
         running.syncer.step();
-        assert!(written < 2000, "never went down");
+        assert!(written < 2000, "the log never went down");
     }
     for _ in 0..100 {
         log.time.advance(Duration::from_millis(1000));
@@ -651,7 +655,7 @@ fn trouble_at_every_operation() {
             }
             let report = log.verify();
             assert_eq!(report.verdict, Verdict::Intact, "{trouble:?} at {at}: {:?}", report.faults);
-            assert!(seen(&log), "{trouble:?} at {at}: an acknowledged record is gone");
+            assert!(seen(&log), "{trouble:?} at {at}: an acknowledged record is lost");
         }
     }
 }
@@ -739,7 +743,7 @@ proptest! {
         let calls: std::collections::HashSet<String> =
             log.records().iter().filter_map(|record| Some(record["call"].as_str()?.to_owned())).collect();
         for n in promised {
-            prop_assert!(calls.contains(&Uuid::from_u128(n).to_string()), "a promised record is gone");
+            prop_assert!(calls.contains(&Uuid::from_u128(n).to_string()), "an acknowledged record is lost");
         }
     }
 }
@@ -799,7 +803,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
         gone.for_each(|(_, path)| log.files.delete(path));
         match log.open() {
             Err(OpenError::Refused(report)) => assert_eq!(report.verdict, Verdict::Missing, "{survivors:03b}"),
-            Err(OpenError::Key(keys::KeyError::Gone)) => assert_eq!(survivors & 6, 2, "the public half alone"),
+            Err(OpenError::Key(keys::KeyError::Gone)) => assert_eq!(survivors & 6, 2, "only the public key is left"),
             other => panic!("{survivors:03b}: {:?}", other.map(|it| it.opened)),
         }
         log.accept();
@@ -949,7 +953,7 @@ fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
     running.synced(ended(200)).expect("written");
     log.time.advance(Duration::from_millis(60_000));
     running.syncer.step();
-    assert_eq!(log.files.bytes(&memory), later, "it is evidence");
+    assert_eq!(log.files.bytes(&memory), later, "the checkpoint of another log is kept as evidence");
     drop(running);
     assert!(log.refused().is_some());
 }

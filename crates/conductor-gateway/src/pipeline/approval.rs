@@ -51,7 +51,7 @@ pub struct ApprovalQueue {
     sessions: Mutex<Sessions>,
 }
 
-/// The connections behind questions and session grants.
+/// The connections of questions and session grants.
 #[derive(Default)]
 struct Sessions {
     /// The connection that asked each open question.
@@ -169,7 +169,7 @@ impl ApprovalQueue {
         Ok(())
     }
 
-    /// As [`ApprovalQueue::allow`], for every call of this tool by the same caller until its
+    /// As [`ApprovalQueue::allow`], for every call to this tool by the same caller until its
     /// connection ends, within the limits of an approval. A caller without a lasting connection
     /// keeps the approval for [`SESSION_MS`].
     pub async fn allow_session(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), ApprovalError> {
@@ -468,7 +468,7 @@ impl<'a> Question<'a> {
         if let Asked::Created { id } = &asked {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
-            // A person confirms the own call where it was made; no other channel asks about it.
+            // A person confirms their own call where they made it. No other channel asks about it.
             if let Some(record) = self.queue().get(*id).filter(|it| !it.principal.is_person()) {
                 self.queue().note_session(&record, self.call.conn);
                 self.studio.events.send(Event::ApprovalAsked(Arc::new(record)));
@@ -509,7 +509,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// If the policy accepts an answer of the client, asks the client. Otherwise waits while a
+    /// If the policy accepts an answer from the client, asks the client. Otherwise waits while a
     /// local approver is present. Returns when the store should be queried again. Fails at once if
     /// there is no approver.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
@@ -523,7 +523,7 @@ impl<'a> Question<'a> {
             return Err(self.required(id).into());
         }
         let wait_ms = self.studio.policy().policy.approval.wait_ms;
-        // The person who makes a call confirms it and repeats it, so nothing is waited for.
+        // A person who makes a call confirms it by repeating it, so the call does not wait.
         let attended = self.queue().is_attended() && wait_ms > 0 && !self.call.principal.is_person();
         if client.is_none() && !attended {
             return Err(self.required(id).into());
@@ -729,7 +729,7 @@ async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Targ
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }
 
-/// Whether calls of this tool can be undone. `None` if that depends on the call.
+/// Whether calls to this tool can be undone. `None` if that depends on the call.
 fn undo(tool: &Tool) -> Option<&'static str> {
     if tool.undoable {
         Some("Can be undone")

@@ -30,7 +30,7 @@ pub enum Via {
     Resource {
         uri: String,
     },
-    /// Through `conductor_call_tool`.
+    /// The call was made through `conductor_call_tool`.
     CallTool,
 }
 
@@ -92,7 +92,7 @@ pub struct Call {
     /// Whether the event of a `mapping:` principal came from the network. If so, no standing grant
     /// applies.
     pub tainted: bool,
-    /// Whether the caller's connection has reached its limit of running calls.
+    /// Whether the caller's connection has reached its maximum number of running calls.
     pub crowded: bool,
     /// The script that makes this call. Such a call never waits for a person: the script ends, and
     /// continues when the caller repeats it.

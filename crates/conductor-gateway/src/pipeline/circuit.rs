@@ -1,4 +1,4 @@
-//! One circuit breaker per tool and target, and the guard that settles every permit.
+//! One circuit breaker per tool and target. A guard reports the end of every call to its breaker.
 //!
 //! Because each target has its own breaker, a missing port or a hanging host does not switch the
 //! tool off for other targets. The state is lost on restart. Not here: the breaker itself
@@ -49,8 +49,8 @@ struct Circuit {
 }
 
 impl Circuit {
-    /// The breaker for this target. If the limit is reached, a new breaker replaces one in state
-    /// `Passing`.
+    /// The breaker for this target. If the tool has the maximum number of breakers, a new one
+    /// replaces a breaker in state `Passing`.
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {
@@ -276,7 +276,7 @@ fn refusal(tool: &Tool, target: &str, (open, cause): CircuitOpenError) -> ToolEr
         if target.is_empty() { (String::new(), "tool") } else { (format!(" for {target}"), "target or tool") };
     let error = ToolError::new(
         Code::CircuitOpen,
-        format!("{} is off{for_target} after {} failures. Try again in {seconds} s.", tool.name, open.failures),
+        format!("{} is disabled{for_target} after {} failures. Try again in {seconds} s.", tool.name, open.failures),
     )
     .hint(format!("Wait {seconds} s and repeat the call, or use another {other}."))
     .subject(Subject::Tool(tool.name.to_string()))

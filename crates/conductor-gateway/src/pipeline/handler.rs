@@ -28,14 +28,14 @@ const GRACE: Duration = Duration::from_secs(2);
 
 enum End {
     Finished(Result<Output, ToolError>),
-    /// The task was killed while it ran.
+    /// The task was killed while the handler ran.
     Killed,
 }
 
 pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
-        log(call, LogLevel::Info, &format!("{} was off; this call tests whether it works again", tool.name));
+        log(call, LogLevel::Info, &format!("{} was disabled after errors; this call tests it again", tool.name));
     }
     let ended = attempts(studio, call, &gate, record).await;
     let permit = gate.into_permit();
@@ -63,7 +63,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut Cal
     }
 }
 
-/// Counts the call for its circuit breaker, and records a change of the breaker's state.
+/// Counts the call for its circuit breaker, and records a change in the breaker's state.
 async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, failed: Option<&ToolError>) {
     let Some(mut permit) = permit else { return };
     let (state, event) = match permit.settle(failed) {
@@ -148,7 +148,7 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecor
 // The panic message may contain arguments or secrets. The panic hook logs it; the caller never
 // receives it.
 fn crashed(tool: &Tool) -> ToolError {
-    ToolError::new(Code::Internal, format!("{} failed with an internal error of Conductor", tool.name))
+    ToolError::new(Code::Internal, format!("{} failed because of an internal error in Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
 

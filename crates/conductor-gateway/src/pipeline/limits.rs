@@ -3,12 +3,13 @@
 //! Not here: the limit of each connection, which `doors` counts.
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::policy::Tier;
-use conductor_core::policy::limits::{Class, Limits, Rates};
+use conductor_core::policy::limits::{Bucket, Class, Limits, Rate, Rates};
 
 use super::call::{Call, Principal};
 use crate::studio::Studio;
@@ -17,6 +18,8 @@ use crate::tools::catalog::Tool;
 #[derive(Default)]
 pub struct Traffic {
     rates: Mutex<Rates>,
+    /// The rate-limit bucket of each HTTP token that has its own rate, by token name.
+    tokens: Mutex<HashMap<String, Bucket>>,
     running: Arc<AtomicUsize>,
 }
 
@@ -33,6 +36,12 @@ impl Drop for Slot {
 impl Traffic {
     pub fn take(&self, limits: &Limits, principal: &Principal, class: Class, now_ms: u64) -> Result<(), u64> {
         self.rates.lock().take(limits, principal, class, now_ms)
+    }
+
+    fn take_token(&self, token: &str, per_minute: u32, now_ms: u64) -> Result<(), u64> {
+        let rate = Rate { per_minute, burst: (per_minute / 6).max(1) };
+        let mut tokens = self.tokens.lock();
+        tokens.entry(token.to_owned()).or_insert_with(|| Bucket::full(rate, now_ms)).take(rate, now_ms)
     }
 
     pub fn running(&self) -> usize {
@@ -63,17 +72,20 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
         Tier::ReadOnly => Class::Read,
         Tier::Stateful | Tier::ConfigChange | Tier::HardwareIo => Class::Effect,
     };
-    studio.traffic.take(&settings.limits, &call.principal, class, studio.now_ms()).map_err(|wait_ms| {
-        let rate = settings.limits.rate(class);
-        ToolError::new(
-            Code::RateLimited,
-            format!("at most {} calls per minute are allowed here. Try again in {wait_ms} ms.", rate.per_minute),
-        )
-        .retry_after_ms(wait_ms)
-        .by(RefusedBy::Limit)
-    })?;
+    let too_fast = |per_minute: u32, wait_ms: u64| {
+        let text = format!("at most {per_minute} calls per minute are allowed here. Try again in {wait_ms} ms.");
+        ToolError::new(Code::RateLimited, text).retry_after_ms(wait_ms).by(RefusedBy::Limit)
+    };
+    if let Principal::Http { token } = &call.principal
+        && let Some(per_minute) = settings.token_rates.get(token).copied()
+    {
+        let taken = studio.traffic.take_token(token, per_minute, studio.now_ms());
+        taken.map_err(|wait_ms| too_fast(per_minute, wait_ms))?;
+    }
+    let taken = studio.traffic.take(&settings.limits, &call.principal, class, studio.now_ms());
+    taken.map_err(|wait_ms| too_fast(settings.limits.rate(class).per_minute, wait_ms))?;
     if call.crowded {
-        let text = "this connection has reached its limit of running calls";
+        let text = "this connection has reached its maximum number of running calls";
         return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
     }
     // AI clients that use all slots must not lock out a person.

@@ -33,7 +33,7 @@ pub trait AuditSink: Send + Sync {
     fn health(&self) -> Option<Health> {
         None
     }
-    /// Hashes with the salt of this log.
+    /// Hashes the arguments with the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Records an intent. The record is on the disk when the future completes.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
@@ -303,7 +303,7 @@ pub(super) async fn promptly<T>(
 fn pending(mut outcome: Outcome, kept: bool) -> Outcome {
     if let Outcome::Done(Ok(output)) = &mut outcome {
         output.value["audit"] =
-            if kept { "pending" } else { "not recorded, only counted: too many records are waiting" }.into();
+            if kept { "pending" } else { "not recorded: too many records wait to be written" }.into();
         output.render();
     }
     outcome

@@ -1,4 +1,4 @@
-//! `conductor_call_tool`: a call that names another tool becomes a call of that tool, before the
+//! `conductor_call_tool`: a call that names another tool becomes a call to that tool, before the
 //! first step of the pipeline.
 //!
 //! Policy, tier, limits, circuit breaker, approval and audit therefore apply to the named tool. The
@@ -24,9 +24,9 @@ struct Wrapped {
     arguments: Map<String, Value>,
 }
 
-/// Replaces a call of `conductor_call_tool` by the call that it contains. Replaces once: the result
-/// may name `conductor_call_tool` again, which is refused. Other calls are returned unchanged, and
-/// so are arguments that validation will refuse.
+/// Replaces a call to `conductor_call_tool` with the call that it contains. Replaces only once: if
+/// that call also names `conductor_call_tool`, it is refused. Other calls are returned unchanged,
+/// and so are arguments that validation will refuse.
 pub fn unwrap(studio: &Studio, mut call: Call) -> Call {
     let is_client = match &call.principal {
         // `refuse_nesting` refuses these.

@@ -17,7 +17,7 @@ const SHORT_ARGUMENTS: usize = 400;
 /// Maximum number of members of the arguments that are shown.
 const MOST_MEMBERS: usize = 16;
 
-/// The lines of a text for a question. The middle of a long text is left out.
+/// Shortens a text for a question: the lines in the middle of a long text are left out.
 pub fn lines(text: &str) -> String {
     let all: Vec<&str> = text.split('\n').collect();
     let one = |line: &&str| middle(&escape(line), LONGEST_LINE).into_owned();
@@ -26,16 +26,13 @@ pub fn lines(text: &str) -> String {
     }
     let (head, rest) = all.split_at(HEAD_LINES);
     let (between, tail) = rest.split_at(rest.len() - TAIL_LINES);
-    let note = format!(
-        "…[{} lines more; --full shows them; {} of the whole text]…",
-        between.len(),
-        Digest::of(text.as_bytes())
-    );
+    let note =
+        format!("…[{} more lines; --full shows them; whole text: {}]…", between.len(), Digest::of(text.as_bytes()));
     head.iter().map(one).chain([note]).chain(tail.iter().map(one)).collect::<Vec<_>>().join("\n")
 }
 
-/// The arguments for a question, on one line. Long arguments get one line per member, short members
-/// first.
+/// Formats the arguments for a question, on one line. Long arguments get one line per member, short
+/// members first.
 pub fn arguments(canonical: &str) -> String {
     if canonical.len() <= SHORT_ARGUMENTS {
         return escape(canonical).into_owned();
@@ -46,7 +43,7 @@ pub fn arguments(canonical: &str) -> String {
     let left_out = lines.len().saturating_sub(MOST_MEMBERS);
     lines.truncate(MOST_MEMBERS);
     if left_out > 0 {
-        lines.push(format!("…[{left_out} members more; --full shows them]…"));
+        lines.push(format!("…[{left_out} more members; --full shows them]…"));
     }
     lines.push(format!("{} bytes in all, {}", canonical.len(), Digest::of(canonical.as_bytes())));
     lines.join("\n")
@@ -70,7 +67,7 @@ mod tests {
         let text: String = (0..100).map(|n| format!("line {n}\n")).collect();
         let shown = lines(&text);
         assert!(shown.starts_with("line 0\n") && shown.contains("line 99") && !shown.contains("line 50"), "{shown}");
-        assert!(shown.contains("…[65 lines more; --full shows them; sha256:"), "{shown}");
+        assert!(shown.contains("…[65 more lines; --full shows them; whole text: sha256:"), "{shown}");
         let wide = lines(&format!("head{}tail", "x".repeat(5000)));
         assert!(wide.starts_with("head") && wide.ends_with("tail") && wide.len() < 400, "{wide}");
     }

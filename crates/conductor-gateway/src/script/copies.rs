@@ -13,10 +13,10 @@ use crate::owner_handle::OwnerHandle;
 use crate::tools::catalog::{Catalog, CatalogError, Tool};
 use crate::tools::{daemon, live, patch};
 
-/// Tools of documents that write a file.
+/// Document tools that write a file.
 const WRITES_FILES: [&str; 4] = ["save_patch", "live_save_set", "live_new_set", "live_render_track"];
 
-/// The originals of which a dry run has copies.
+/// The patches, Sets and engine whose copies a dry run uses.
 pub struct Originals {
     pub patches: Arc<Patches>,
     pub live: Arc<Live>,
@@ -44,13 +44,13 @@ impl Originals {
     /// Why a dry run ends before this call; `None` if the tool works on copies or only reads the
     /// studio.
     pub fn ends(&self, tool: &Tool, arguments: &Value) -> Option<&'static str> {
-        const RUNNING: &str = "it acts on a running program";
+        const RUNNING: &str = "the tool acts on a running program";
         if WRITES_FILES.contains(&tool.safe_name()) {
-            return Some("it writes a file");
+            return Some("the tool writes a file");
         }
         let text = |key: &str| arguments.get(key).and_then(Value::as_str);
         match (tool.toolset.as_ref(), tool.tier) {
-            ("web" | "shell" | "database" | "plugins", _) => Some("it acts outside the studio"),
+            ("web" | "shell" | "database" | "plugins", _) => Some("the tool acts outside the studio"),
             ("patch", _) => {
                 let runs = text("patch_id").is_some_and(|it| self.patches.runs(it));
                 (runs || text("host").is_some_and(|it| it != "document")).then_some(RUNNING)
@@ -61,7 +61,7 @@ impl Originals {
             }
             (_, Tier::ReadOnly | Tier::ConfigChange) => None,
             _ if tool.safe_name() == "conductor_switch_mode" => None,
-            (_, Tier::Stateful | Tier::HardwareIo) => Some("it acts on a device, a file or the running engine"),
+            (_, Tier::Stateful | Tier::HardwareIo) => Some("the tool acts on a device, a file or the running engine"),
         }
     }
 }

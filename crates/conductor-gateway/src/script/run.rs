@@ -38,12 +38,12 @@ use crate::tools::typed::Context;
 
 /// The name of the code in error messages.
 const FILE: &str = "script.js";
-/// Limits of the process. The limit of processor time is lower than that of the whole run.
+/// Limits of the process. Its CPU time limit is lower than the time limit of the whole run.
 const LIMITS: Limits = Limits { cpu_ms: 10_000, heap_mb: 64, stack_kb: 256 };
 /// An approval can be used for at least this time after a person has given it.
 const GRANT_MS: u64 = 60_000;
 
-/// What every run of a script needs.
+/// The parts that all runs of scripts share.
 pub struct Scripts {
     store: Arc<Store>,
     program: ArcSwap<PathBuf>,
@@ -62,7 +62,7 @@ impl Scripts {
         self.program.store(Arc::new(program));
     }
 
-    /// Sets the documents of which a dry run has copies; later calls are ignored.
+    /// Sets the documents that a dry run copies; later calls are ignored.
     pub fn copy_from(&self, originals: Originals) {
         let _ = self.originals.set(originals);
     }
@@ -101,7 +101,7 @@ pub struct CallLine {
 pub struct DryEnd {
     /// Name of the tool that a dry run cannot call
     pub tool: String,
-    /// Why not
+    /// Reason
     pub reason: String,
 }
 
@@ -119,7 +119,7 @@ pub struct Report {
     /// Lines that the script wrote with console.log
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub console: Vec<String>,
-    /// The plan with all changes of the configuration. A person applies or rejects it
+    /// The plan with all changes to the configuration. A person applies or rejects it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<ConfigPlan>,
     /// Removed and added lines of config.toml; only in a dry run
@@ -182,7 +182,7 @@ struct Run {
     launch: Launch,
     max_calls: usize,
     lines: Vec<CallLine>,
-    /// Cancels the running call at the end of the time.
+    /// Cancels the running call when the script reaches its time limit.
     cancel: CancellationToken,
 }
 
@@ -192,7 +192,7 @@ impl Run {
         let mut seed = [0; 8];
         studio.ids.fill(&mut seed);
         let force = studio.policy();
-        // The journal of a dry run is never written, and does not concern the journal of the real
+        // The journal of a dry run is never written, and is independent of the journal of the real
         // run.
         let code = Digest::of(format!("{}\n{}", asking.dry_run, asking.code).as_bytes());
         let wanted = Wanted {
@@ -292,8 +292,8 @@ impl Run {
         drop(script);
         drop(answers);
         match calls.await {
-            // The call itself explains why the script ended, unless it was cancelled because of the
-            // end.
+            // The result of the call explains why the script ended, unless the end itself cancelled
+            // the call.
             Some(stopped @ (End::Refused { .. } | End::Stopped(_) | End::Dry(_))) => stopped,
             Some(End::Returned(_) | End::Threw { .. } | End::Killed(_) | End::Cancelled) | None => end,
         }
@@ -406,13 +406,13 @@ impl Run {
 
     /// Writes a line and adds it to the journal.
     async fn write(&mut self, line: Line, durable: Durable) -> Result<(), End> {
-        let lost = |text: String| killed(Code::AuditUnavailable, format!("the journal of the script: {text}"));
-        // A line that does not fit must not reach the disk.
+        let lost = |text: String| killed(Code::AuditUnavailable, format!("the journal of the script failed: {text}"));
+        // A line that is out of order must not reach the disk.
         self.journal.add(line.clone()).map_err(|fault| lost(fault.to_string()))?;
         if self.execution.is_dry_run() {
             return Ok(());
         }
-        let Some(mut file) = self.file.take() else { return Err(lost("it is not open".to_owned())) };
+        let Some(mut file) = self.file.take() else { return Err(lost("the file is not open".to_owned())) };
         let work = move || {
             let written = file.write(&line, durable);
             (file, written)
@@ -513,7 +513,7 @@ impl Run {
     /// or continue after an approval.
     async fn stop(&mut self, end: End) -> ToolError {
         let changed = if let End::Refused { index, .. } = &end {
-            // The refused call is the last one, and had no effect.
+            // The refused call is the last one. It had no effect.
             self.journal.changed_before(*index)
         } else {
             self.journal.changed()
@@ -552,7 +552,7 @@ impl Run {
                 })
             }
             End::Stopped(stop @ Stop::Differs { .. }) => ToolError::new(Code::PlanStale, stop.to_string())
-                .hint("The script makes other calls than in its first run. Read the state and run a script for the rest of the work."),
+                .hint("The script makes different calls than in its first run. Read the state and run a script for the rest of the work."),
             End::Stopped(stop @ Stop::Unknown { .. }) => ToolError::new(Code::PlanStale, stop.to_string())
                 .hint("Read the state to see whether the call had its effect, then run a script for the rest of the work.")
                 .effect(Effect::Unknown),
@@ -580,7 +580,7 @@ impl Run {
 
     async fn end_journal(&mut self) {
         if let Some(mut file) = self.file.take() {
-            // If the file cannot be removed, its seal is still known, and the journal expires.
+            // If the file cannot be removed, the journal expires later.
             let _ = tokio::task::spawn_blocking(move || file.remove()).await;
         }
     }
@@ -598,7 +598,7 @@ impl Run {
     }
 }
 
-/// A call that the process asks for.
+/// A call that the process requests.
 struct Request {
     tool: String,
     arguments: Value,
@@ -657,7 +657,7 @@ fn of_script(ended: Result<Value, PluginError>) -> End {
         Err(
             fault
             @ (PluginError::Died(_) | PluginError::NotStarted(_) | PluginError::Busy(_) | PluginError::Changed(_)),
-        ) => killed(Code::Internal, format!("the process of the script: {fault}")),
+        ) => killed(Code::Internal, format!("the script's process failed: {fault}")),
     }
 }
 
@@ -693,7 +693,7 @@ fn effect_of(changed: Changed) -> Effect {
     }
 }
 
-/// Whether a repeated call of this tool could have a second effect. A change of the configuration
+/// Whether a repeated call to this tool could have a second effect. A change to the configuration
 /// only joins the plan of the script.
 fn has_effect(tool: &Tool) -> bool {
     match tool.tier {
@@ -703,7 +703,7 @@ fn has_effect(tool: &Tool) -> bool {
     }
 }
 
-/// Refusals before the handler that a later repetition may not meet.
+/// Whether a call may succeed later if it was refused with this code before its handler ran.
 fn may_succeed_later(code: Code) -> bool {
     matches!(
         code,

@@ -1,8 +1,8 @@
 //! Stores the journals of stopped scripts in `state/scripts`, one file per caller and code.
 //!
 //! A line that precedes an effect is on the disk before the effect. A script that only reads never
-//! creates a file. The last seal of each journal is kept in memory, so that a journal that another
-//! program shortened or removed is noticed while the daemon runs. Not here: the rules of a journal
+//! creates a file. The last seal of each journal is kept in memory, so that the running daemon
+//! detects a journal that another program shortened or removed. Not here: the rules of a journal
 //! (`conductor_core::script`).
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// What the store knows about the script of one caller.
+/// The state of one caller's script in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Slot {
     Running { principal: Principal },
@@ -45,7 +45,7 @@ pub enum Refused {
     TooMany(usize),
     #[error("the journal of this script was changed by another program")]
     Damaged,
-    /// The policy has changed since the first run. The journal is given up, so that the next
+    /// The policy has changed since the first run. The journal is discarded, so that the next
     /// repetition starts from the beginning.
     #[error("the policy changed since the first run of this script")]
     PolicyChanged(Box<Journal>),
@@ -59,7 +59,7 @@ pub struct Wanted {
     pub code: Digest,
     pub policy: Digest,
     pub now: Timestamp,
-    /// How long a journal lives after its last line.
+    /// Time from the last line of a journal until the journal expires.
     pub life_ms: u64,
     /// Maximum number of stopped scripts of one caller.
     pub most: usize,
@@ -172,8 +172,8 @@ impl Store {
             Some(Slot::Damaged { .. } | Slot::Running { .. }) => (None, None, None),
         };
         if let (Some(seal), Some(_)) = (seal, until) {
-            // The script was stopped and its journal lives, so the file must be the one that the
-            // daemon wrote last.
+            // The script was stopped and its journal has not expired, so the file must be the one
+            // that the daemon wrote last.
             let Some(Ok(Some((mut journal, sealer, valid)))) = found else { return Err(Refused::Damaged) };
             if sealer.last() != seal || journal.begin().principal != wanted.principal {
                 return Err(Refused::Damaged);
@@ -241,7 +241,7 @@ fn name_of(principal: &Principal, code: Digest) -> String {
     digest.trim_start_matches("sha256:").to_owned()
 }
 
-/// The caller and the life of a journal.
+/// The caller of a journal, and when the journal expires.
 #[derive(Debug, Clone)]
 struct Life {
     principal: Principal,
@@ -265,7 +265,7 @@ impl Slot {
 /// Whether a line must be on the disk before the script continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durable {
-    /// Nothing depends on the line. It is written before the next line that must be on the disk.
+    /// The line may be written later, together with the next `Now` line. No effect depends on it.
     Later,
     Now,
 }
@@ -280,8 +280,8 @@ pub struct JournalFile {
     unwritten: Vec<u8>,
     bytes: usize,
     life: Life,
-    /// What the store knows about the script when this value is dropped. It always describes the
-    /// bytes on the disk, also if the run ends in an unexpected way.
+    /// The state that the store keeps when this value is dropped. It always describes the bytes on
+    /// the disk, even if the run ends unexpectedly.
     slot: Option<Slot>,
 }
 
@@ -488,7 +488,8 @@ mod tests {
                     store = Arc::new(opened);
                 }
                 let begun = store.begin(wanted("demo", 1), |_| false);
-                // After a restart, a shortened or removed journal cannot be told from an older one.
+                // After a restart, a shortened or removed journal cannot be distinguished from an
+                // older one.
                 let noticed = !restart || edit == "edit";
                 assert_eq!(matches!(begun, Err(Refused::Damaged)), noticed, "{edit}, restart {restart}");
             }

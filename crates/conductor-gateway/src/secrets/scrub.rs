@@ -1,4 +1,4 @@
-//! Replaces known secrets by `[secret:NAME]` in everything that is written, sent, shown or logged.
+//! Replaces known secrets with `[secret:NAME]` in all data that is written, sent, shown or logged.
 //!
 //! The scrubber finds values as plain bytes, JSON-escaped, percent-encoded and in base64 (also
 //! inside a longer base64 text). Values shorter than eight bytes are ignored, because they would

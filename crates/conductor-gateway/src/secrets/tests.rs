@@ -78,7 +78,7 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     let again = on_shelf(home.path(), &shelf);
     assert_eq!(got(&again, "api").unwrap(), VALUE);
     assert_eq!(again.get("api").unwrap().hosts(), ["api.example"]);
-    assert_eq!(again.scrubber().text(VALUE), "[secret:api]", "known to the scrubber once it is open");
+    assert_eq!(again.scrubber().text(VALUE), "[secret:api]", "the scrubber knows the values of an open vault");
     again.remove("api").unwrap();
     assert!(got(&again, "api").unwrap_err().contains("no secret"));
     for bad in ["", "A", "a b", "../x", "-x", &"a".repeat(65)] {

@@ -36,7 +36,7 @@ pub type Handler =
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 /// Hash of the state that the call would change; `None` when there is nothing to compare.
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
-/// The tool's own decision by its arguments.
+/// Decides about a call by its arguments. Each tool may have its own function.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// Facts for the approver in addition to the target and the arguments, and the tool's own members
 /// of `APPROVAL_REQUIRED`. May block on disk I/O.
@@ -45,7 +45,7 @@ pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
 /// Resolves the target of a call. Called before policy, and again after a person has approved.
 pub type ResolveTarget = Arc<dyn Fn(&Arc<Studio>, &Call) -> BoxFuture<'static, Target> + Send + Sync>;
 
-/// Finds faults of the arguments that a schema cannot express.
+/// Finds faults in the arguments that a schema cannot express.
 pub type Check = Arc<dyn Fn(&Value) -> Vec<Violation> + Send + Sync>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,8 +61,8 @@ pub struct AskFacts {
 pub struct Target {
     /// Pairs of label and text, shown first in an approval request and never truncated.
     pub shown: Vec<(&'static str, String)>,
-    /// Members that replace those of the arguments in rules, the most exact form first; see
-    /// `conductor_core::policy::Rule::args`.
+    /// Resolved forms of arguments, most exact first. Policy rules compare these forms instead of
+    /// the arguments as the caller wrote them; see `conductor_core::policy::Rule::args`.
     pub forms: Vec<Value>,
     /// The port, host, database, Set or plugin whose failures the circuit breaker counts.
     pub key: Option<String>,
@@ -72,7 +72,7 @@ pub struct Target {
     pub state: Option<Digest>,
     /// Facts for the approver, for tools without [`Definition::facts`].
     pub facts: AskFacts,
-    /// Why the handler would refuse the call; then no person is asked.
+    /// Why the handler would refuse the call. If set, no person is asked.
     pub fault: Option<ToolError>,
 }
 
@@ -132,7 +132,8 @@ pub struct Definition {
     pub verbatim: bool,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
-    /// Not listed, and unknown to all principals except people and pads.
+    /// Whether the tool is hidden: it is not listed, and unknown to all principals except people
+    /// and pads.
     pub hidden: bool,
     pub availability: Availability,
     /// A shorter input schema for lists, for tools whose complete schema is long.
@@ -195,7 +196,8 @@ impl Definition {
         }
     }
 
-    /// Whether the tool runs other tools. Mappings, plugins and `conductor_call_tool` cannot do so.
+    /// Whether the tool runs other tools. Mappings, plugins and `conductor_call_tool` cannot call
+    /// such a tool.
     pub fn runs_tools(&self) -> bool {
         NESTING_TOOLS.contains(&self.name.as_ref())
     }

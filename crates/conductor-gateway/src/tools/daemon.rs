@@ -1,7 +1,7 @@
 //! The `conductor_*` tools, which control the daemon. One file per tool; this file contains the
 //! shared parts.
 //!
-//! No listed tool applies, approves, confirms or unlocks anything. A change of the configuration is
+//! No listed tool applies, approves, confirms or unlocks anything. A change to the configuration is
 //! a plan that a person applies.
 
 mod conductor_call_tool;
@@ -43,6 +43,7 @@ mod prompts;
 mod resources;
 pub mod surroundings;
 pub mod sysex;
+mod token_change;
 
 pub use conductor_call_tool::definition as call_tool;
 pub use conductor_run_script::definition as run_script;
@@ -103,6 +104,7 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
         plan_apply::apply(owner),
         plan_apply::reject(),
         plugin_set::definition(owner),
+        token_change::definition(owner),
     ]
 }
 

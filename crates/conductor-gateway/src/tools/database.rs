@@ -39,7 +39,7 @@ impl DatabaseAccess {
         let Some(name) = self.databases.password_of(database) else { return Ok(None) };
         let secrets = Arc::clone(&self.secrets);
         let got = tokio::task::spawn_blocking(move || secrets.get(&name)).await;
-        let got = got.map_err(|_| ToolError::new(Code::Internal, "the secret could not be looked up"))?;
+        let got = got.map_err(|_| ToolError::new(Code::Internal, "the secret could not be read"))?;
         Ok(Some(got?))
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The whole page. A test compares it with the file in the repository.
 pub fn page(catalog: &Catalog) -> String {
     let mut page = String::from(
-        "# Tools\n\nGenerated from the catalog; do not edit. Every call passes the same pipeline: it is validated, checked against \
+        "# Tools\n\nGenerated from the catalog; do not edit. Every call passes through the same pipeline: it is validated, checked against \
          the policy and the limits, and recorded. ReadOnly and Stateful tools run without approval. ConfigChange tools return a plan that a \
          person applies. HardwareIO tools need a person's approval, unless their entry says otherwise.\n",
     );

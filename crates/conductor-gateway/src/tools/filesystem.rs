@@ -73,7 +73,7 @@ where
     definition
 }
 
-/// A change of a file: a person sees the difference, approves the change, and can undo it.
+/// A change to a file: a person sees the difference, approves the change, and can undo it.
 fn undoable(mut definition: Definition, files: &Arc<Files>) -> Definition {
     let (looked, compared) = (Arc::clone(files), Arc::clone(files));
     definition.requires_approval = Some(true);

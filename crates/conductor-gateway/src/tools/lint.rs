@@ -3,6 +3,7 @@
 //! Registration refuses tools that cannot work. These rules are about the limits of real clients. A
 //! test checks the whole catalog, and every plugin is checked when it is loaded.
 
+use super::mcp_methods::MCP_METHODS;
 use conductor_core::policy::Tier;
 use conductor_core::script::NESTING_TOOLS;
 use serde_json::{Map, Value};
@@ -15,37 +16,7 @@ const MAX_SUBSCHEMAS: usize = 512;
 const MAX_PLUGIN_SUBSCHEMAS: usize = 256;
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Methods of all protocol versions. Tool calls and MCP requests share one socket, so a tool with
-/// such a name could not be called.
-pub const MCP_METHODS: [&str; 25] = [
-    "initialize",
-    "ping",
-    "server/discover",
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "subscriptions/listen",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "logging/setLevel",
-    "tasks/get",
-    "tasks/result",
-    "tasks/list",
-    "tasks/cancel",
-    "tasks/update",
-    "sampling/createMessage",
-    "elicitation/create",
-    "roots/list",
-    "notifications/initialized",
-    "notifications/cancelled",
-];
-
-/// One broken rule of one tool.
+/// A rule that a tool can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     InputIsClosedObject,

@@ -140,7 +140,7 @@ fn set_target(live: &Arc<Live>, deletes: bool) -> ResolveTarget {
     })
 }
 
-/// The bounds of the arguments of a tool.
+/// The trait bounds of a tool's arguments.
 trait Arguments: DeserializeOwned + JsonSchema + Send + 'static {}
 impl<A: DeserializeOwned + JsonSchema + Send + 'static> Arguments for A {}
 
@@ -185,12 +185,12 @@ impl<A> Write<A> {
     }
 }
 
-/// One call of a Live tool.
+/// One call to a Live tool.
 struct Ask {
     studio: Arc<Studio>,
     live: Arc<Live>,
     key: SessionKey,
-    /// Whether this call attached a running Live, of which policy did not know when it decided.
+    /// Whether this call attached a running Live after policy had decided about the call.
     attached: bool,
 }
 
@@ -232,7 +232,7 @@ pub fn connect(studio: &Arc<Studio>, live: &Live) {
     });
 }
 
-/// A tool that works on one Set. After any read, the session has seen shifted ids.
+/// A tool that works on one Set. After a read, the session has seen all earlier shifts of ids.
 fn on_set<A, T, F, R>(live: &Arc<Live>, name: &'static str, tier: Tier, run: F) -> Definition
 where
     A: Arguments,

@@ -38,6 +38,8 @@ pub enum Toolset {
     Some(BTreeSet<String>),
     /// Part of another toolset.
     Less(Box<Less>),
+    /// The tools that are in both toolsets.
+    Both(Box<(Toolset, Toolset)>),
 }
 
 /// A toolset without some of its tools.
@@ -104,11 +106,21 @@ impl Toolset {
         Self::Less(Box::new(Less { of: self, without, read_only }))
     }
 
+    /// The tools of this toolset that are also in another one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match other {
+            Self::All => self,
+            Self::Listed | Self::Some(_) | Self::Less(_) | Self::Both(_) => Self::Both(Box::new((self, other))),
+        }
+    }
+
     pub fn has_set(&self, toolset: &str) -> bool {
         match self {
             Self::All | Self::Listed => true,
             Self::Some(chosen) => chosen.contains(toolset),
             Self::Less(less) => less.of.has_set(toolset) && !less.without.has_set(toolset),
+            Self::Both(both) => both.0.has_set(toolset) && both.1.has_set(toolset),
         }
     }
 
@@ -127,6 +139,7 @@ impl Toolset {
             Self::Less(less) => {
                 less.of.has(tool) && !less.without.has(tool) && less.read_only.is_none_or(|it| it.has(tool))
             }
+            Self::Both(both) => both.0.has(tool) && both.1.has(tool),
         }
     }
 }

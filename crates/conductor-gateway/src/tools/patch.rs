@@ -140,7 +140,7 @@ fn patch_target(call: &Call) -> Target {
     patch.or_else(|| call.arguments["host"].as_str()).map_or_else(Target::default, Target::keyed)
 }
 
-/// One call of a patch tool.
+/// One call to a patch tool.
 struct Asked<A> {
     patches: Arc<Patches>,
     principal: String,
@@ -209,8 +209,8 @@ fn change<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patche
     definition
 }
 
-/// A change of a patch that may run. It needs a person's approval if it reaches beyond the patch.
-/// The approval is for the boxes that would then reach beyond the patch. Other changes of the patch
+/// A change to a patch that may run. It needs a person's approval if it reaches beyond the patch.
+/// The approval is for the boxes that would then reach beyond the patch. Other changes to the patch
 /// do not invalidate it, and no rule or grant replaces it.
 fn gated<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patches>, work: Work<A, T>) -> Definition {
     let whose = Arc::clone(patches);

@@ -1,7 +1,7 @@
 //! Tools of plugins. Converts the declarations in a plugin file to catalog entries, and a call to a
 //! message for the plugin's process.
 //!
-//! Calls of plugin tools pass the same pipeline as all other calls. Not here: the process
+//! Calls to plugin tools pass through the same pipeline as all other calls. Not here: the process
 //! (`hosts::plugin`), and which plugins are enabled (`gateway::plugins` of the daemon).
 
 pub mod reach;

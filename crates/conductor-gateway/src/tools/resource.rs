@@ -1,6 +1,6 @@
 //! Resources: fixed URIs and templates. Each resource returns the result of one read tool.
 //!
-//! Not here: reading. A read of a resource is a call of its tool, so that policy, limits and audit
+//! Not here: reading. A read of a resource is a call to its tool, so that policy, limits and audit
 //! apply to it.
 
 use std::borrow::Cow;

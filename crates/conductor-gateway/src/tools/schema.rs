@@ -162,7 +162,8 @@ pub fn published(mut schema: Value) -> Value {
 /// Constraints that a model rarely needs. A call that breaks one is refused with the constraint.
 const RARE_CONSTRAINTS: [&str; 7] =
     ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "format"];
-/// Bounds of numbers from this size on are limits of types, not of music.
+/// Bounds of numbers from this size on are limits of the integer type, so a model does not need
+/// them.
 const HUGE: f64 = 32_768.0;
 
 /// The copy of a published schema for lists that a model reads: without constraints that validation
@@ -180,7 +181,8 @@ fn strip(schema: &mut Value) {
     let Value::Object(words) = schema else { return };
     words.retain(|word, value| match word.as_str() {
         word if RARE_CONSTRAINTS.contains(&word) => false,
-        // Validation refuses unknown members anyway, and defaults apply without a word.
+        // Validation refuses unknown members anyway, and defaults apply even if the schema does not
+        // show them.
         "additionalProperties" => *value != Value::Bool(false),
         "default" => false,
         "minimum" | "maximum" => value.as_f64().is_none_or(|it| it.abs() < HUGE) && *value != 0,

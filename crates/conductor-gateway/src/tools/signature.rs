@@ -18,7 +18,7 @@ pub enum Detail {
 
 /// Nested objects are shown to this depth in a short signature.
 const SHORT_DEPTH: usize = 2;
-/// Schemas may refer to themselves, as an action that contains actions does.
+/// Depth limit for schemas that refer to themselves, such as an action that contains actions.
 const FULL_DEPTH: usize = 6;
 /// A longer enum is truncated in a short signature.
 const SHORT_ENUM: usize = 12;
@@ -210,7 +210,7 @@ impl<'a> Renderer<'a> {
 
 /// A number with its bounds, such as `0..127`.
 fn range(schema: &Value, kind: &str) -> String {
-    // Bounds of a type are not bounds of a value.
+    // Bounds that only repeat the range of the integer type are left out.
     let bound = |word: &str| schema.get(word).filter(|it| it.as_f64().is_some_and(|it| it.abs() < 1e9));
     match (bound("minimum"), bound("maximum")) {
         (Some(least), Some(most)) => format!("{least}..{most}"),

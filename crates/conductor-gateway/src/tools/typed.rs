@@ -106,7 +106,7 @@ pub fn with_args<A: DeserializeOwned, T: Default>(hook: impl Fn(&A) -> T) -> imp
     move |arguments| parse(arguments).map(|args| hook(&args)).unwrap_or_default()
 }
 
-/// Parses arguments. An integer may be written as `2.0`, as in a schema.
+/// Parses arguments. An integer may be written as `2.0`, because JSON Schema allows that.
 pub fn parse<A: DeserializeOwned>(arguments: &Value) -> Result<A, ToolError> {
     A::deserialize(arguments)
         .or_else(|fault| A::deserialize(whole_numbers(arguments.clone())).map_err(|_| fault))
@@ -173,7 +173,7 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
-    // The mark is not needed: the schema of the answer does not contain such a member.
+    // `writeOnly` is not needed: the schema of the answer does not contain such a member.
     words.shift_remove("writeOnly");
     if words.get("default") == Some(&Value::Null) {
         words.shift_remove("default");

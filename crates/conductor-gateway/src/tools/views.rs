@@ -1,12 +1,12 @@
 //! The views: which tools a client lists. A view saves the context of a model. It is fixed when the
 //! client connects, and every tool stays callable.
 //!
-//! Not here: toolsets, which really remove tools (`names`).
+//! Not here: toolsets, which make tools unavailable (`names`).
 
 use super::catalog::Tool;
 use conductor_core::config::ToolView;
 
-/// Finds and calls the tools that a view does not list.
+/// The tools that find and call the tools outside a view.
 const FIND_AND_CALL: [&str; 2] = ["conductor_find_tools", "conductor_call_tool"];
 
 const CORE: [&str; 22] = [
@@ -43,7 +43,7 @@ const STAGE: [&str; 6] = [
     "conductor_switch_mode",
 ];
 
-/// The tools that the five documents name from which the product started.
+/// The tools named in the five documents from which the product started.
 const SEED: [&str; 47] = [
     "add_max_object",
     "assign_varnames",

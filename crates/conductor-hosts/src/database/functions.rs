@@ -21,7 +21,7 @@ const CHECK_EVERY: usize = 1 << 16;
 /// Returns true when the statement must end.
 pub type Over = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Replaces the functions on this connection. `over` reports when the next statement must end.
+/// Replaces the functions on this connection. `over` returns true when a statement must end.
 pub fn replace_slow(connection: &Connection, over: &Over) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let add = |name: &str, count: i32, work: fn(&Arguments<'_, '_>) -> Result<Value>| {
@@ -187,7 +187,6 @@ enum Kind {
     Glob,
 }
 
-/// One piece of a pattern.
 enum Piece {
     Many,
     One,

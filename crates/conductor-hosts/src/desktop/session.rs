@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The addresses of a desktop session. Everything is absent on a machine without a desktop.
+/// The addresses of a desktop session. All of them are absent on a machine without a desktop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// The name of an X display.
@@ -13,6 +13,8 @@ pub struct Session {
     pub compositor: Option<Compositor>,
     /// The device file that creates input devices.
     pub uinput: Option<PathBuf>,
+    /// Whether the system itself reports windows and accepts keys: Windows and macOS.
+    pub native: bool,
 }
 
 /// A Wayland compositor, with the path of its control socket.
@@ -25,13 +27,16 @@ pub enum Compositor {
 }
 
 impl Session {
-    /// The X display alone.
+    /// A session with only an X display.
     pub fn on_x11(display: impl Into<String>) -> Self {
         Session { x11: Some(display.into()), ..Session::default() }
     }
 
     /// Why the front window cannot be watched, if no server reports it.
     pub fn focus_fault(&self) -> Option<&'static str> {
+        if self.native {
+            return None;
+        }
         match (&self.compositor, &self.wayland, &self.x11) {
             (Some(_), _, _) | (None, None, Some(_)) => None,
             (None, Some(_), _) => Some(

@@ -1,10 +1,10 @@
 //! Keys and mouse through a virtual input device of the Linux kernel. It works on X11, Wayland and
-//! the console, but needs write access to `/dev/uinput`.
+//! a text console, but needs write access to `/dev/uinput`.
 //!
 //! The kernel releases every key when the device is closed, also when the daemon is killed.
 //!
 //! Not here: text. A key code is a position on the keyboard, so characters are named by the US
-//! layout, and a desktop with another layout types others.
+//! layout, and a desktop with another layout types different characters.
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
@@ -128,7 +128,7 @@ fn modifier(modifier: Modifier) -> KeyCode {
     }
 }
 
-/// The rows of a US keyboard, without and with Shift. Row by row, the codes are consecutive.
+/// The rows of a US keyboard, without and with Shift. Within a row, the codes are consecutive.
 const ROWS: [(&str, &str, KeyCode); 4] = [
     ("1234567890-=", "!@#$%^&*()_+", KeyCode::KEY_1),
     ("qwertyuiop[]", "QWERTYUIOP{}", KeyCode::KEY_Q),
@@ -164,7 +164,7 @@ fn key(name: KeyName) -> Result<(KeyCode, bool), Unavailable> {
         KeyName::End => KeyCode::KEY_END,
         KeyName::PageUp => KeyCode::KEY_PAGEUP,
         KeyName::PageDown => KeyCode::KEY_PAGEDOWN,
-        // F1 to F10, F11 and F12, and F13 to F20 are three runs of codes.
+        // F1 to F10, F11 and F12, and F13 to F20 are three ranges of codes.
         KeyName::F(number @ ..=10) => KeyCode::new(KeyCode::KEY_F1.code() + u16::from(number.max(1)) - 1),
         KeyName::F(number @ 11..=12) => KeyCode::new(KeyCode::KEY_F11.code() + u16::from(number) - 11),
         KeyName::F(number) => KeyCode::new(KeyCode::KEY_F13.code() + u16::from(number.min(24)) - 13),

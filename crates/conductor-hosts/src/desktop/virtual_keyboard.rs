@@ -2,8 +2,9 @@
 //! Hyprland, niri).
 //!
 //! The keyboard has a keymap of its own, made for each text: one key for each different character.
-//! The text therefore does not depend on the layout of the person's keyboard. enigo has the same
-//! protocol, but types on every server that it finds, and so twice if an X server runs as well.
+//! The text therefore does not depend on the layout of the person's keyboard. The crate enigo
+//! supports the same protocol, but types on every server that it finds. If an X server also runs,
+//! it would type the text twice.
 
 use super::{Desktop, Job, Unavailable};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -25,7 +26,7 @@ use wayland_protocols_misc::zwp_virtual_keyboard_v1::client::zwp_virtual_keyboar
 
 /// The first code of a keymap in X numbering, which is 8 above the kernel's.
 const FIRST_CODE: u32 = 9;
-/// The number of different characters in one keymap; codes end at 255.
+/// Maximum number of different characters in one keymap; codes end at 255.
 const KEYS: usize = 240;
 const PRESSED: u32 = 1;
 const RELEASED: u32 = 0;
@@ -155,7 +156,7 @@ impl Page {
     }
 }
 
-/// Events that need no answer.
+/// Ignores all events from the compositor.
 struct Events;
 
 impl Dispatch<WlRegistry, GlobalListContents> for Events {

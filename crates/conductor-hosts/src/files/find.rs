@@ -21,7 +21,7 @@ const MOST_SEARCHED: u64 = 8 << 20;
 /// Number of bytes at the start of a file that are checked. A file with a NUL in these bytes is not
 /// text.
 const LOOKED_AT: usize = 8192;
-/// Longest line in a result.
+/// Longest line in a result, in characters.
 const LINE: usize = 400;
 
 #[derive(Debug)]

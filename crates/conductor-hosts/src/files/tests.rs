@@ -86,7 +86,7 @@ fn no_path_leaves_a_root() {
     assert!(out >= 5, "the naive version follows only {out} of {} paths out of the root", escapes.len());
 }
 
-/// A thread replaces a folder by a link out of the root, as fast as it can. No read may return
+/// A thread replaces a folder with a link out of the root, as fast as it can. No read may return
 /// content from outside.
 #[test]
 fn a_link_swapped_in_while_we_look_leads_nowhere() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The longest answer that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Events after which the window or its title may be another one.
+/// Events after which the front window or its title may have changed.
 const EVENTS: [&str; 4] = ["activewindow", "windowtitle", "closewindow", "workspace"];
 
 pub struct Watcher {
@@ -50,7 +50,7 @@ impl FrontWindow for Watcher {
     }
 }
 
-/// The window of an answer to `j/activewindow`. Without a window the answer is empty or `{}`.
+/// The window in an answer to `j/activewindow`. Without a window the answer is empty or `{}`.
 fn window(answer: &[u8]) -> Option<Window> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let address = answer["address"].as_str()?;

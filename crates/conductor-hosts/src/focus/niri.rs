@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Events after which the window or its title may be another one.
+/// Events after which the front window or its title may have changed.
 const EVENTS: [&str; 4] = ["WindowFocusChanged", "WindowOpenedOrChanged", "WindowClosed", "WindowsChanged"];
 
 pub struct Watcher {

@@ -54,7 +54,7 @@ impl Watcher {
         self.connection.change_window_attributes(window, &wanted)?.check()
     }
 
-    /// `None` also if the window manager does not report the window.
+    /// Returns `None` also if the window manager does not report the window.
     fn read_front(&mut self) -> Result<Option<Window>, Unavailable> {
         let front = match self.active() {
             Ok(front) => front,

@@ -414,7 +414,7 @@ impl AbletonOscHost {
     }
 
     /// Called before a write: sends `asks` and the requests for the structure in one batch, then
-    /// checks the guard.
+    /// checks the preconditions of the write (`guard`).
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();
@@ -458,8 +458,8 @@ impl AbletonOscHost {
         let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
-            // An error of the write also drops the requests for the structure. The reply to the
-            // write contains the reason.
+            // If the write failed, AbletonOSC dropped the requests for the structure too. The reply
+            // to the write contains the reason.
             Err(_) if batch.error.is_some() => self.look().await?,
             Err(refusal) => return Err(refusal),
         };
@@ -504,7 +504,7 @@ impl AbletonOscHost {
         }
     }
 
-    /// Handles a push of a listener or a late reply. A value that is already known comes from
+    /// Handles a push from a listener or a late reply. A value that is already known comes from
     /// Conductor's own write or is the first push of a new listener. Returns whether the structure
     /// must be read again: a different name may be a late reply, so it does not prove a move.
     fn pushed(&self, message: &OscMessage) -> bool {

@@ -5,7 +5,7 @@
 //! for that. Instead, the state of an object is stored when the object is read or written. A write
 //! that expects a revision reads its objects again. An object that differs from its first known
 //! state is part of the revision. Therefore the first read of an object does not change the
-//! revision, a change of the object does, and an undo restores the old revision. Not here: how a
+//! revision, a change to the object does, and an undo restores the old revision. Not here: how a
 //! host reads an object.
 
 use crate::system::{Ids, RandomIds};
@@ -13,7 +13,7 @@ use conductor_set::{LiveEdit, PathId, Revision};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// When this many objects are known, all of them are dropped.
+/// Maximum number of known objects. When it is reached, all of them are dropped.
 const MOST: usize = 20_000;
 /// The state of an object that does not exist.
 pub const ABSENT: &str = "absent";

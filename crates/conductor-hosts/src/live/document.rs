@@ -117,7 +117,7 @@ impl DocumentHost {
         })
     }
 
-    /// A copy of the document with its history. Edits of the copy do not concern this host.
+    /// A copy of the document with its history. Edits to the copy do not affect this host.
     pub fn copy(&self) -> DocumentHost {
         let set = self.set().clone();
         let (shown, disk) = (self.shown.load(), self.disk());
@@ -438,7 +438,7 @@ impl LiveHost for DocumentHost {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -46,7 +46,8 @@ pub fn start(
 }
 
 impl Live {
-    /// Sets a parameter from a knob: immediately, without a guard, and as one undo entry per turn.
+    /// Sets a parameter from a knob: immediately, without preconditions, and as one undo entry per
+    /// turn.
     pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), LiveHostError> {
         let id: PathId = knob.path.parse().map_err(LiveHostError::Set)?;
         let set = self.set(&SessionKey::Engine, None).await?;

@@ -1,6 +1,6 @@
 //! Polls parameter values of the default Live Set, for lights, faders and knobs that display them.
 //!
-//! Polling is needed because no running Live reports changes of every kind of parameter, and a file
+//! Polling is needed because no running Live reports changes to every kind of parameter, and a file
 //! reports no changes. Not here: when to poll, and the display of values
 //! (`conductor_core::feedback`).
 

@@ -1,10 +1,10 @@
 //! The host of a running Live through Conductor's script. It supports every field of a note, Live's
 //! undo steps, devices, and events for changes by the person.
 //!
-//! The script runs on Live's main thread and reports results. This module contains the guard, the
-//! revision and the data types. Not here: the script itself (`bridges/live`), the connection
-//! (`line`), and the file with the script's address (`rendezvous`). Tested with a strict fake, not
-//! with a running Live.
+//! The script runs on Live's main thread and reports results. This module checks the preconditions
+//! of writes, computes revisions and converts the data. Not here: the script itself
+//! (`bridges/live`), the connection (`line`), and the file with the script's address
+//! (`rendezvous`). Tested with a strict fake, not with a running Live.
 
 pub mod line;
 pub mod rendezvous;
@@ -30,8 +30,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 pub const NAME: &str = "script";
-/// Limits of the clips and notes that an overview reads for the revision: the work runs on Live's
-/// main thread.
+/// Maximum numbers of clips and notes that an overview reads for the revision. They are limited,
+/// because the reads run on Live's main thread.
 const SURVEYED_CLIPS: usize = 64;
 const SURVEYED_NOTES: usize = 4000;
 /// Facts that scripts in Live cannot read.
@@ -376,8 +376,8 @@ impl ScriptHost {
         }
     }
 
-    /// Checks the guard of a write. Returns the epoch (a count of id shifts) and the marks (digests
-    /// of notes). The script compares both again right before the write.
+    /// Checks the preconditions of a write. Returns the epoch (a count of id shifts) and the marks
+    /// (digests of notes). The script compares both again right before the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
         // Events for the person's changes arrive on the same connection before this reply.

@@ -477,7 +477,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let why = reachable(&dir.path().join("seq")).unwrap_err();
         assert_eq!(why.cause, Cause::NoDevice);
-        assert!(why.to_string().starts_with("alsa: there is no device for it on this machine"), "{why}");
+        assert!(why.to_string().starts_with("alsa: its device does not exist on this machine"), "{why}");
         std::fs::write(dir.path().join("here"), "").unwrap();
         assert_eq!(reachable(&dir.path().join("here")), Ok(()));
     }

@@ -44,7 +44,7 @@ pub struct Jack {
     live: Option<Live>,
 }
 
-/// A connection to a server.
+/// A connection to a JACK server.
 struct Live {
     client: AsyncClient<Notices, Process>,
     arrivals: rtrb::Producer<Arrival>,
@@ -185,7 +185,7 @@ impl Live {
 /// be read.
 fn server_may_run() -> bool {
     use std::os::unix::fs::FileTypeExt as _;
-    if !cfg!(target_os = "linux") {
+    if std::env::consts::OS != "linux" {
         return true;
     }
     let Ok(shared) = std::fs::read_dir("/dev/shm") else { return true };
@@ -280,7 +280,7 @@ impl Backend for Jack {
     }
 }
 
-/// A handle of a port. Dropping it makes the callback return the port.
+/// A handle to a port. Dropping it makes the callback return the port.
 struct OpenPort {
     alive: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
@@ -301,7 +301,8 @@ impl Drop for OpenPort {
 struct OpenOutput {
     queue: QueueSender,
     port: OpenPort,
-    /// The largest message that fits into the server's buffer, as last measured by the callback.
+    /// The largest message, in bytes, that fits into the server's buffer, as last measured by the
+    /// callback.
     largest: Arc<AtomicUsize>,
     slot: Arc<AtomicU32>,
 }
@@ -352,8 +353,8 @@ struct OutPort {
     is_idle: bool,
 }
 
-/// The state of the real-time callback. Another thread frees the boxes, because freeing memory may
-/// block.
+/// The state of the real-time callback. Another thread frees the boxed ports, because freeing
+/// memory may block.
 #[expect(clippy::vec_box, reason = "the box itself moves to the control thread; it must not be freed here")]
 struct Process {
     inputs: Vec<Box<InPort>>,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 const NAME: &str = "loopback";
 const HAND: &str = " hand";
 
-/// Limit of bytes of unread messages at the far end. Above this limit the oldest messages are
+/// Maximum number of bytes of unread messages at the far end. Above it, the oldest messages are
 /// dropped.
 const FAR_END_BYTES: usize = 64 * 1024;
 

@@ -6,8 +6,8 @@
 //! the frame of the message that caused them. Otherwise the messages go to the event rings, and the
 //! owner decides them.
 //!
-//! Output queues come first, at frame 0. A message that does not fit joins the queue of its port
-//! through the owner, and so do all later messages to that port.
+//! The messages in the output queues are written first, at frame 0. A message that does not fit is
+//! queued by the owner, and so are all later messages to the same port.
 //!
 //! Nothing here locks, allocates, frees, logs or makes a system call, except that the owner is
 //! woken at most once per period. Not here: what an event means (the daemon's `owner/desk`).
@@ -17,11 +17,11 @@ use super::ring::Intake;
 use super::try_lock::TryLock;
 use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
 
-/// Decides events in a device callback. The daemon's desk implements this.
+/// Decides events in a device callback. The daemon implements this in `owner/desk`.
 pub trait Decide: Send {
     /// Starts a period. Returns false if an older event waits, or if events must pass the owner
-    /// first. `missed` events went to the rings since the last period because the owner held the
-    /// engine.
+    /// first. `missed` is the number of events that went to the rings since the last period,
+    /// because the owner had locked the engine.
     fn begin(&mut self, missed: u64) -> bool;
 
     /// Decides an event now and writes the messages that it causes. Returns false, without an
@@ -33,7 +33,7 @@ pub trait Decide: Send {
     fn end(&mut self, now: Micros, deferred: u64) -> bool;
 }
 
-/// A desk that decides nothing, so that all events go to the rings.
+/// An implementation of [`Decide`] that decides nothing, so that all events go to the rings.
 pub fn no_desk() -> super::Desk {
     struct Never;
     impl Decide for Never {
@@ -92,9 +92,9 @@ impl<'a, M: Iterator<Item = Message<'a>>> Inlet<'a, M> {
     }
 }
 
-/// The buffer of an output. Frames must not decrease.
+/// The buffer of an output. The frames of successive messages must not decrease.
 pub trait Buffer {
-    /// The largest message that fits now.
+    /// The largest message that fits now, in bytes.
     fn room(&self) -> usize;
 
     /// Returns false if the message does not fit.
@@ -161,7 +161,8 @@ impl<B: Buffer> Outputs for AtFrame<'_, '_, B> {
 pub struct Periods {
     /// Time stamps never decrease, although the server may call a little early.
     last: Micros,
-    /// Events that went to the rings because the owner held the engine, and are not reported yet.
+    /// Events that went to the rings because the owner had locked the engine, and that are not
+    /// reported yet.
     missed: u64,
 }
 
@@ -178,8 +179,9 @@ impl Periods {
     ) {
         let has_input = inlets.iter().map_while(Option::as_ref).any(|it| it.next.is_some());
         let wakes = has_input.then(|| {
-            // The owner puts messages into the queues only while it holds the engine. So the queues
-            // are drained after the engine was taken: then nothing older can follow.
+            // The owner puts messages into the queues only while it has locked the engine. The
+            // queues are therefore drained after the engine was locked here: no older message can
+            // follow.
             desk.try_with(|desk| {
                 outlets.iter_mut().map_while(Option::as_mut).for_each(Outlet::drain);
                 let is_open = desk.begin(std::mem::take(&mut self.missed));
@@ -200,8 +202,8 @@ impl Periods {
         }
     }
 
-    /// Hears all messages in the order of their frames. Returns the number of events that `decide`
-    /// did not take.
+    /// Processes all messages in the order of their frames. Returns the number of events that went
+    /// to the rings.
     fn merge<'a, M: Iterator<Item = Message<'a>>>(
         &mut self,
         start: Micros,
@@ -218,8 +220,8 @@ impl Periods {
             let Some(inlet) = inlets.get_mut(at).and_then(Option::as_mut) else { break };
             let Some(Message { frame, bytes }) = std::mem::replace(&mut inlet.next, inlet.rest.next()) else { break };
             let offset = u64::from(frame) * 1_000_000 / u64::from(rate.max(1));
-            // A message counts as heard at the frame at which its answer can leave, so never before
-            // a deadline that the owner has already handled.
+            // The time stamp of a message is the time at which its answer can leave. It is never
+            // before a deadline that the owner has already handled.
             let at = self.last.max(start.plus_us(offset));
             self.last = at;
             // After one event has gone to a ring, every later event must follow it.

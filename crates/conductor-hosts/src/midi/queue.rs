@@ -13,7 +13,7 @@ use super::{SendError, check_message, is_release};
 pub const QUEUE_BYTES: usize = 256 * 1024;
 
 const HEADER: usize = 2;
-/// Largest message with F0 and F7.
+/// Largest message in bytes, including F0 and F7.
 pub const MESSAGE_MAX: usize = super::SYSEX_OUT_MAX + 2;
 
 pub struct QueueSender {

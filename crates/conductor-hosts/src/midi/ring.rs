@@ -31,7 +31,7 @@ use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side,
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Capacity in events.
+/// Capacity of the ring, in events.
 pub const EVENTS: usize = 4096;
 /// Capacity in SysEx bytes: two messages of the largest size that the decoder passes on.
 pub const SYSEX_BYTES: usize = 128 * 1024;
@@ -341,7 +341,7 @@ impl Intake {
     }
 
     /// Like [`hear`](Self::hear), but offers each event to `decide` first. Returns the number of
-    /// events that `decide` did not take. They are in the ring; [`wake`](Self::wake) follows once
+    /// events that `decide` did not accept. They are in the ring; [`wake`](Self::wake) follows once
     /// per period.
     pub(crate) fn hear_now(
         &mut self,
@@ -461,8 +461,9 @@ impl EventSender {
         self.bell.ring();
     }
 
-    /// Offers an event that the ring would take to `decide`, and stores it if `decide` returns
-    /// false. Returns whether `decide` took the event. The limits of the ring apply in any case.
+    /// Offers an event that the ring would accept to `decide`, and stores it if `decide` returns
+    /// false. Returns whether `decide` accepted the event. The limits of the ring apply in any
+    /// case.
     fn offer(&mut self, at: Micros, trail: Trail, body: Body, decide: &mut dyn FnMut(&Event) -> bool) -> bool {
         let room = self.room(at);
         match self.admit(room, at, trail, &body) {

@@ -1,9 +1,9 @@
 //! A lock that no thread ever waits for in the kernel, so that a device callback may try it.
 //!
-//! A callback uses [`TryLock::try_with`]: if the lock is held, the callback goes on without it. One
-//! other thread, the owner, keeps the lock in a [`Held`] value and releases it while it waits for
-//! work. The owner gets the lock back by trying; a callback holds it for a few microseconds only.
-//! Releasing therefore never makes a system call, on either side.
+//! A callback uses [`TryLock::try_with`]: if the lock is held, the callback continues without it.
+//! One other thread, the owner, keeps the lock in a [`Held`] value and releases it while it waits
+//! for work. The owner tries until it gets the lock back; a callback holds it for a few
+//! microseconds only. Releasing therefore never makes a system call, on either side.
 //!
 //! Not here: the value behind the lock (the daemon's `owner/desk`).
 
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the owner tries before it lets other threads of its processor run.
+/// Number of attempts before the owner yields the processor between attempts.
 const SPINS: u32 = 100;
 const YIELDS_END: u32 = SPINS + 10;
-/// The callback's thread may have been preempted on this processor. A thread with real-time
-/// priority that only yields would never let it run.
+/// Pause between all further attempts. The callback's thread may have been preempted on this
+/// processor. An owner thread with real-time priority that only yields would never let it run.
 const PAUSE: Duration = Duration::from_micros(20);
 
 pub struct TryLock<T: ?Sized> {
@@ -72,7 +72,7 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Access to the value of a lock that this value holds.
+/// Holds a lock and gives access to its value.
 pub struct Held<T: ?Sized> {
     lock: Arc<TryLock<T>>,
 }

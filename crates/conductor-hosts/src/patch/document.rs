@@ -20,17 +20,14 @@ impl PatchHost for DocumentHost {
         vec![
             ("edit", Ability::Yes),
             ("attributes", Ability::Yes),
-            (
-                "ports",
-                Ability::Degraded("derived from the file, its structure and a table of classes; no program is running"),
-            ),
+            ("ports", Ability::Degraded("no program is running, so ports are computed from the file")),
             ("hidden", max_only),
             ("midpoints", max_only),
             ("presentation", max_only),
-            ("value", Ability::Degraded("only values that the file stores")),
-            ("lock", Ability::Degraded("kept in memory; not stored in the file")),
+            ("value", Ability::Degraded("only values stored in the file are known")),
+            ("lock", Ability::Degraded("the lock is kept in memory, not in the file")),
             ("dirty", Ability::Yes),
-            ("console", Ability::Degraded("only messages of Conductor; no program is running")),
+            ("console", Ability::Degraded("no program is running, so only messages of Conductor are shown")),
             ("frontmost", Ability::Degraded("returns the patch that was used last")),
             ("redraw", Ability::No("nothing is drawn")),
         ]

@@ -1,4 +1,4 @@
-//! Decides whether a change of a running patch is allowed. A patch has a *reach* if it contains
+//! Decides whether a change to a running patch is allowed. A patch has a *reach* if it contains
 //! boxes with access to something outside it, such as files, programs, the network or MIDI. A
 //! person must approve the reach.
 //!
@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Limit of files that the abstractions of one patch load. Further files are not read, and the
-/// reach of the patch is then treated as unknown.
+/// Maximum number of files that the abstractions of one patch load. Further files are not read,
+/// and the reach of the patch is then treated as unknown.
 const MOST_FILES: usize = 200;
 /// Maximum number of characters shown to a person, for all boxes together and for one box.
 const SHOWN: usize = 12_000;

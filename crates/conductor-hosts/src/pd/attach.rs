@@ -28,7 +28,7 @@ use std::thread::Builder;
 /// The helper patch. It contains no secret: it reads the address file in its own folder before each
 /// connection.
 pub const BRIDGE: &str = include_str!("../../../../bridges/pd/conductor.pd");
-/// Longest line from the helper.
+/// Longest line from the helper, in bytes.
 const MOST_LINE: u64 = 64 * 1024;
 
 /// The file with port and tokens for the helper, as one Pd message.
@@ -131,7 +131,7 @@ impl AttachedPd {
         work(line, nonce, root)
     }
 
-    /// Lets Pd save the patch to a temporary file in its folder, and reads that file. Returns
+    /// Makes Pd save the patch to a temporary file in its folder, and reads that file. Returns
     /// `None` if no canvas has the name of `file`.
     fn read(line: &mut Line, nonce: &mut u64, file: &Path) -> Result<Option<Document>, ToolError> {
         let (name, folder) = split(file)?;
@@ -158,14 +158,14 @@ impl PatchHost for AttachedPd {
         const SILENT: Ability = Ability::No("an attached Pd does not report it; set `[patch.pd] mode` to \"spawn\"");
         vec![
             ("edit", Ability::Degraded("canvases are identified by name; changes that need a reload are refused")),
-            ("attributes", Ability::Degraded("only place and width")),
-            ("ports", Ability::Degraded("derived from a table of classes")),
+            ("attributes", Ability::Degraded("only position and width can be changed")),
+            ("ports", Ability::Degraded("Pd does not report ports; they are looked up by class")),
             ("hidden", NONE),
             ("midpoints", NONE),
             ("presentation", NONE),
             ("value", SILENT),
             ("lock", SILENT),
-            ("dirty", Ability::Degraded("state of the document; Pd's own flag is not reported")),
+            ("dirty", Ability::Degraded("only edits made through Conductor count as unsaved")),
             ("console", SILENT),
             ("frontmost", Ability::Degraded("returns the patch that was used last")),
             ("redraw", SILENT),

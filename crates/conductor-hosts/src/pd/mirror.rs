@@ -193,7 +193,7 @@ impl Canvas {
         self.refused.retain(|(from, to)| from.0 != id && to.0 != id);
     }
 
-    /// Adapts the cords outside a subpatch to changes of its gates. A cord stays with its gate, or
+    /// Adapts the cords outside a subpatch to changes of the gates. A cord stays with its gate, or
     /// is removed with it.
     fn follow_gates(&mut self, holder: BoxId, before: &(Vec<BoxId>, Vec<BoxId>), after: &(Vec<BoxId>, Vec<BoxId>)) {
         if before == after {
@@ -345,8 +345,8 @@ impl Shown {
         })
     }
 
-    /// Replaces the mirrored document by one that was read from Pd. The addresses of known windows
-    /// are kept.
+    /// Replaces the mirrored document with one that was read from Pd. The addresses of known
+    /// windows are kept.
     pub fn adopt(&mut self, before: &Document, document: &Document) -> Result<(), String> {
         let mut old = std::mem::take(self);
         self.broken = std::mem::take(&mut old.broken);

@@ -23,7 +23,7 @@ const GAP: f64 = 4.0;
 const NARROWEST: f64 = 88.0;
 const WIDEST: f64 = 200.0;
 
-/// Draws the session grid at most `width` pixels wide, or wider if the tracks need more space.
+/// Draws the session grid. It is at most `width` pixels wide, unless the tracks need more space.
 pub fn draw(document: &Document, width: u32) -> Picture {
     let overview = document.overview();
     let tracks = document.session();

@@ -7,6 +7,7 @@
 
 use super::frame::blocking;
 use super::{Kind, Limits, Thrown, sandbox};
+use crate::system::worker_process::{Unbuffered, monotonic_ms, processor_us, wait_for_input};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rquickjs::context::EvalOptions;
@@ -15,11 +16,8 @@ use rquickjs::module::Declared;
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Error, Exception, Function, Module, Object, Runtime, TypedArray, Value,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use std::cell::Cell;
-use std::io;
 use std::rc::Rc;
 
 const SEALED: &str = include_str!("sealed.js");
@@ -33,16 +31,6 @@ struct Meter {
     spent: Cell<bool>,
     /// The memory limit rejected a promise that nothing has handled yet.
     starved: Cell<bool>,
-}
-
-fn processor_us() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    (now.tv_sec as u64).saturating_mul(1_000_000).saturating_add(now.tv_nsec as u64 / 1000)
-}
-
-fn wall_ms() -> f64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as f64 * 1000.0 + (now.tv_nsec / 1_000_000) as f64
 }
 
 impl Meter {
@@ -81,34 +69,6 @@ impl Pipes {
 
     fn receive() -> Vec<u8> {
         blocking::read(&mut Unbuffered).unwrap_or_else(|_| std::process::exit(0))
-    }
-
-    /// Whether a frame starts to arrive within `ms`. If `ms` is absent, waits without a limit.
-    fn wait(ms: Option<u32>) -> bool {
-        let stdin = rustix::stdio::stdin();
-        let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
-        let timeout = ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
-        !matches!(poll(&mut wanted, timeout.as_ref()), Ok(0) | Err(rustix::io::Errno::INTR))
-    }
-}
-
-/// Reads stdin and writes stdout without a buffer, so that `poll` reports all unread bytes and
-/// output is sent at once.
-struct Unbuffered;
-
-impl io::Write for Unbuffered {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl io::Read for Unbuffered {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(rustix::stdio::stdin(), into)?)
     }
 }
 
@@ -169,7 +129,7 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, kind: Kind, file: &str, meter: &Rc<Meter>) -
     let starved = Rc::clone(meter);
     give("starved", Function::new(ctx.clone(), move || starved.starved.get())?)?;
     give("send", Function::new(ctx.clone(), |text: String| Pipes::send(text.as_bytes()))?)?;
-    give("now", Function::new(ctx.clone(), wall_ms)?)?;
+    give("now", Function::new(ctx.clone(), monotonic_ms)?)?;
     give(
         "utf8",
         Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes()))?,
@@ -313,12 +273,12 @@ fn converse<'js>(
         if meter.spent.get() {
             spent(limits, None);
         }
-        // The prelude catches errors of plugin code. An error here means that the time or memory
+        // The prelude catches errors in plugin code. An error here means that the time or memory
         // limit was reached.
         let wait: i32 = idle.call(()).catch(ctx).unwrap_or_else(|fault| end(fault).0);
         match u32::try_from(wait) {
             Ok(0) => {}
-            Ok(ms) if !Pipes::wait(Some(ms)) => {}
+            Ok(ms) if !wait_for_input(Some(ms)) => {}
             Ok(_) | Err(_) => {
                 let frame = String::from_utf8_lossy(&Pipes::receive()).into_owned();
                 receive.call::<_, ()>((frame,)).catch(ctx).unwrap_or_else(|fault| end(fault).1);
@@ -327,7 +287,7 @@ fn converse<'js>(
     }
 }
 
-/// Never returns. The return type only satisfies the callers.
+/// Ends the process and never returns. The return type only lets callers use it as a fallback.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }

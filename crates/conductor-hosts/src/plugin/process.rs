@@ -52,7 +52,7 @@ pub trait Answers: Send + Sync {
     fn log(&self, level: LogLevel, text: &str);
     /// Called when the process was restarted.
     fn restarted(&self) {}
-    /// Limit of bytes of console output of one call. Further output is dropped.
+    /// Maximum number of bytes of console output per call. Further output is dropped.
     fn log_bytes(&self) -> usize {
         LOG_BYTES
     }
@@ -72,10 +72,10 @@ impl Answers for NoAnswers {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
-    /// An error of the plugin's code. The process can still be used.
+    /// An error in the plugin's code. The process can still be used.
     #[error("{0}")]
     Threw(Thrown),
-    /// The plugin reached its limit of processor time or memory, and its process has ended.
+    /// The plugin reached its limit on processor time or memory, and its process has ended.
     #[error("{1}")]
     Over(Over, Thrown),
     /// The file cannot be loaded.
@@ -108,14 +108,14 @@ pub struct Process {
     group: ProcessGroup,
 }
 
-/// Limit of bytes of console output that one call may write to the log.
+/// Maximum number of bytes of console output that one call may write to the log.
 const LOG_BYTES: usize = 8 * 1024;
 /// Maximum number of a plugin's requests that are answered at the same time. Further requests wait
 /// in order.
 const UNDER_WAY: usize = 32;
-/// Limit of bytes of waiting requests. It is larger than the plugin's heap.
+/// Maximum number of bytes of waiting requests. It is larger than the plugin's heap.
 const WAITING_BYTES: usize = 64 << 20;
-/// Limit of bytes of unread answers. Above this limit, no further request is answered.
+/// Maximum number of bytes of unread answers. Above it, no further request is answered.
 const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {
@@ -144,7 +144,7 @@ impl Process {
         command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(PluginError::NotStarted("no pipes".into()));
+            return Err(PluginError::NotStarted("its pipes cannot be opened".into()));
         };
         let mut process = Process { child, input, output, arrived: Vec::new(), group };
         let sent = async {

@@ -6,9 +6,10 @@
 
   const { place } = shared;
 
-  // ---- no source of chance or time -------------------------------------------------------------------------------------------------------
+  // ---- no randomness, no clock -----------------------------------------------------------------------------------------------------------
 
-  // A repeated run must make the same calls. The collector and other threads would make runs differ.
+  // A repeated run must make the same calls. The garbage collector and other threads would make
+  // runs differ.
   for (const name of ["performance", "WeakRef", "FinalizationRegistry", "Atomics", "SharedArrayBuffer", "navigator", "gc"]) {
     delete globalThis[name];
   }
@@ -96,7 +97,7 @@
   const ask = (tool, args) => new Promise((resolve, reject) => {
     if (!active) throw new Error("the script has ended");
     const text = stringify({ ask: { id: nextId, what: "call", with: { tool, arguments: args === undefined ? {} : args } } });
-    // The error of a failed call has the place of the call.
+    // The error of a failed call shows the line of the call.
     asked.set(nextId++, { resolve, reject, stack: new Error().stack });
     host.send(text);
   });

@@ -1,12 +1,12 @@
-//! Raises the limit of open files for the daemon, and restores it for its child processes.
+//! Raises the limit on open files for the daemon, and restores it for its child processes.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The limit is raised to at most this value. It is enough for a studio, and some programs loop
-/// over all descriptors up to their limit.
+/// The limit is raised to at most this value. A studio needs no more, and a higher limit slows down
+/// programs that loop over all descriptors up to their limit.
 const MOST: u64 = 65_536;
 /// The lowest limit with which the daemon works. An idle daemon has about 30 open files.
 const FEWEST: u64 = 64;
@@ -56,7 +56,7 @@ pub fn limit() -> u64 {
 /// Waits before the next accept if the last one failed for lack of descriptors or memory.
 pub async fn after_failed_accept(error: &io::Error) {
     use rustix::io::Errno;
-    // All other errors concern only one peer, which has disconnected early.
+    // All other errors affect only one peer, which has disconnected early.
     let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     if exhausted.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error())) {
         tokio::time::sleep(PAUSE).await;

@@ -1,5 +1,5 @@
 //! Adds a box. The class and the arguments determine the ports and the size of the box. The box is
-//! printed in the format of the file.
+//! written in the format of the file.
 
 use super::boxes::{CONTENT, MAX_COORDINATE, bad, check_point, check_text, pd_word, port_members};
 use super::transaction::Transaction;

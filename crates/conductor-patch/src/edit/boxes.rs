@@ -1,4 +1,4 @@
-//! Removes, names, hides and moves boxes. Also contains functions that all edits of boxes share.
+//! Removes, names, hides and moves boxes. Also contains functions that all edits to boxes share.
 
 use super::transaction::Transaction;
 use super::{EditError, Naming, Outcome, Target, WarningCode};
@@ -230,7 +230,7 @@ impl Transaction<'_> {
         if matches!(native, "array" | "scalar") {
             return Err(EditError::Unsupported {
                 what: "moving an array or a scalar",
-                why: "its canvas determines its position",
+                why: "the canvas determines the position",
             });
         }
         let chunk = if object.view.canvas.inner(slot).is_some() { &object.face.after } else { &object.face.before };

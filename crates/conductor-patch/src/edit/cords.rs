@@ -1,4 +1,4 @@
-//! Edits of cords: connect, disconnect, set midpoints.
+//! Edits to cords: connect, disconnect, set midpoints.
 
 use super::transaction::Transaction;
 use super::{CordEnds, EditError, Outcome, WarningCode};
@@ -22,7 +22,7 @@ impl Transaction<'_> {
         self.check_port(id, from, ends.outlet, true)?;
         self.check_port(id, to, ends.inlet, false)?;
         if hidden && self.document.format.is_pd() {
-            return Err(EditError::Unsupported { what: "a hidden cord", why: "Pd has no hidden cords" });
+            return Err(EditError::Unsupported { what: "hiding a cord", why: "Pd has no hidden cords" });
         }
         self.draw(id, (from, ends.outlet), (to, ends.inlet), hidden)?;
         Ok(Outcome::Connected { already: false })
@@ -117,7 +117,7 @@ impl Transaction<'_> {
                 let side = if out { "outlet" } else { "inlet" };
                 self.warn(
                     WarningCode::UnverifiedPorts,
-                    format!("cannot check whether {label} has {side} {port}"),
+                    format!("it is unknown whether {label} has {side} {port}"),
                     Some(&label),
                 );
                 Ok(())
@@ -152,7 +152,7 @@ impl Transaction<'_> {
         points: &[Point],
     ) -> Result<Outcome, EditError> {
         if self.document.format.is_pd() {
-            return Err(EditError::Unsupported { what: "folding a cord", why: "Pd draws straight cords" });
+            return Err(EditError::Unsupported { what: "setting midpoints", why: "Pd draws straight cords" });
         }
         if points.len() > 256 {
             return Err(EditError::BadValue { what: "midpoints".to_owned(), why: "must have at most 256 points" });

@@ -242,7 +242,7 @@ impl Transaction<'_> {
         if mixed {
             self.warn(
                 WarningCode::OrderMayChange,
-                "one outlet feeds boxes inside and outside; the order of its messages may change".to_owned(),
+                "one outlet feeds boxes in both patchers; the order of its messages may change".to_owned(),
                 None,
             );
         }
@@ -337,7 +337,8 @@ impl Transaction<'_> {
         Ok(slots)
     }
 
-    /// Writes the port counts of the new box into a Max file. Pd counts the ports itself.
+    /// Writes the port counts of the new box into a Max file. For Pd nothing is written, because Pd
+    /// counts the ports itself.
     fn state_ports(&mut self, id: &CanvasId, slot: Slot, inlets: usize, outlets: &[Gate]) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());

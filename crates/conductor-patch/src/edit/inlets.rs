@@ -1,4 +1,4 @@
-//! Updates the box of a subpatcher after edits of the inlet and outlet boxes ("gates") inside it.
+//! Updates the box of a subpatcher after edits to the inlet and outlet boxes ("gates") inside it.
 //! The outside cords of a gate stay connected to it when an edit adds, removes or moves gates, as
 //! in Max and Pd. The port counts of the subpatcher's box are updated.
 
@@ -78,7 +78,7 @@ impl Transaction<'_> {
         may.then(|| gates(canvas))
     }
 
-    /// Updates the cords and port counts of the subpatcher's box after an edit of the gates inside.
+    /// Updates the cords and port counts of the subpatcher's box after an edit to the gates inside.
     pub(super) fn follow_gates(&mut self, id: &CanvasId, before: &Gates) -> Result<(), EditError> {
         let (Some(parent), Some(holder)) = (id.parent(), id.0.last().copied()) else {
             return Ok(());
@@ -154,8 +154,8 @@ impl Transaction<'_> {
         self.swap_cord(id, slot, fresh)
     }
 
-    /// Writes the port counts of a Max subpatcher, as counted inside it, to its box. Pd counts the
-    /// ports itself.
+    /// Counts the ports inside a Max subpatcher and writes the counts to its box. For Pd nothing is
+    /// written, because Pd counts the ports itself.
     fn restate_ports(&mut self, id: &CanvasId, holder: Slot) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());

@@ -11,12 +11,12 @@ const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ];
-// Generous: the machine may run many tests at once. No story asserts a time.
+// A long limit, because the machine may run many tests at once. No story asserts a time.
 const PATIENCE = 60_000;
 
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 let turn = Promise.resolve();
-/** Sends one wish to the test and waits for its value. */
+/** Sends one request to the test and waits for the result. */
 function ask(wish) {
   turn = turn.then(async () => {
     process.stdout.write(`${JSON.stringify(wish)}\n`);
@@ -73,7 +73,7 @@ const stage = {
   control: (method, params = {}) => ask({ do: "control", method, params }),
   /** Calls a tool as `conductor call` does. */
   tool: (tool, args = {}) => ask({ do: "control", method: "call", params: { tool, arguments: args } }),
-  /** Plays messages on a loopback device as its hand. */
+  /** Plays messages on a loopback device, as its player does. */
   hand: (device, ...messages) => ask({ do: "control", method: "play", params: { port: `${device} hand`, messages } }),
   /** A person enables a plugin at a terminal. */
   enable: (plugin) => ask({ do: "enable", plugin }),
@@ -96,7 +96,7 @@ const stage = {
     await page.evaluate((hash) => { location.hash = hash; }, `#/${view}`);
     await page.locator(`view-${view.split("?")[0]} .head`).waitFor();
   },
-  /** Waits until a condition of the outside world holds. */
+  /** Waits until a condition outside the page holds. */
   async until(what, look) {
     for (let round = 0; round < 600; round += 1) {
       const value = await look();

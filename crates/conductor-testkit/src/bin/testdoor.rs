@@ -54,7 +54,6 @@ fn main() -> ExitCode {
 }
 
 async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
-    use std::os::fd::AsFd as _;
     let hello = stdio::Hello {
         tools: (!tools.is_empty()).then_some(tools),
         tool_names: None,
@@ -68,7 +67,7 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
     };
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let say = |line: &str| eprintln!("{line}");
-    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, stdin.as_fd(), stdout.as_fd(), &say).await;
+    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, &stdin, &stdout, &say).await;
     ExitCode::from(exit.code())
 }
 
@@ -131,7 +130,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
     let router =
-        http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
+        http::router(&shared, &tokens, Authority::new(address, Vec::new(), Vec::new(), false), axum::Router::new());
     // The second port is for clients that cannot send headers.
     let token = std::fs::read_to_string(home.join("state/http.token"))?;
     let open_port = conductor_testkit::auth_proxy::start(address, token.trim()).await?.port();
@@ -141,6 +140,6 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         let _ = tokio::signal::ctrl_c().await;
         stop.cancel();
     });
-    http::serve(listener, router, Arc::clone(&shared.http_connections), shared.stop.clone()).await;
+    http::serve(listener, router, None, Arc::clone(&shared.http_connections), shared.stop.clone()).await;
     Ok(())
 }

@@ -134,7 +134,7 @@ impl Running {
 /// Faults of a [`Lossy`] path. The addresses are OSC addresses.
 #[derive(Default)]
 pub struct Faults {
-    /// This number of replies with this address are lost.
+    /// The address of replies that are lost, and how many of them.
     pub lose: Option<(&'static str, u32)>,
     /// Requests with this address never arrive.
     pub ignore: Option<&'static str>,
@@ -142,7 +142,7 @@ pub struct Faults {
     pub late: Option<&'static str>,
     /// An error that belongs to no request arrives before every reply.
     pub stray_error: bool,
-    /// No datagram arrives any more.
+    /// All datagrams are lost.
     pub silent: bool,
     /// Every nth datagram is lost, in both directions.
     pub lose_every: Option<u32>,

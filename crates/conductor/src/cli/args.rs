@@ -21,6 +21,9 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to use colours; NO_COLOR=1 has the same effect as never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
+    pub color: super::out::ColorChoice,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -59,8 +62,11 @@ pub enum Command {
     /// Install the bridge into Pure Data, Max or Live, so that Conductor can control it
     #[command(subcommand)]
     Bridge(BridgeCommand),
+    /// Play the demo studio, so that you can hear it
+    #[command(subcommand)]
+    Demo(DemoCommand),
     /// Check this machine and report how to fix problems
-    Doctor,
+    Doctor(Doctor),
     /// Connect AI clients over MCP
     #[command(subcommand)]
     Mcp(McpCommand),
@@ -85,6 +91,9 @@ pub enum Command {
     Secrets(SecretsCommand),
     /// Open the console: see the studio in a browser, answer approval requests, edit mappings
     Console(ConsoleArgs),
+    /// Show how other machines reach this daemon over HTTP
+    #[command(subcommand)]
+    Http(super::http::HttpCommand),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures
@@ -232,7 +241,7 @@ pub struct McpSetup {
     /// Remove Conductor from the client, and leave everything else as it was
     #[arg(long, requires = "client", conflicts_with = "status")]
     pub remove: bool,
-    /// Show which clients know Conductor, with the program and the view
+    /// Show which clients have an entry for Conductor, with its program and view
     #[arg(long)]
     pub status: bool,
     /// The tools that the client lists: core (the default), live, patch, stage, seed or all
@@ -281,6 +290,12 @@ pub struct CallArgs {
     pub tool: Option<String>,
     /// Arguments as JSON; `-` reads them from stdin
     pub arguments: Option<String>,
+    /// Call the tool of a daemon on another machine, with the token in CONDUCTOR_TOKEN
+    #[arg(long, value_name = "URL", conflicts_with = "help")]
+    pub remote: Option<String>,
+    /// Trust only the certificate with this fingerprint, as `conductor http pair` shows it
+    #[arg(long, value_name = "SHA256", requires = "remote")]
+    pub fingerprint: Option<conductor_core::digest::Digest>,
     /// Print help; after TOOL, the arguments of this tool
     #[arg(short, long)]
     pub help: bool,
@@ -349,7 +364,7 @@ pub enum ApprovalsCommand {
     Deny {
         /// Id of the request, as in the list
         id: String,
-        /// Why; the AI client sees it
+        /// Reason; the AI client sees it
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -436,6 +451,40 @@ pub enum CircuitCommand {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    /// Ask about each problem that can be fixed without the rights of an administrator, and fix it
+    #[arg(long)]
+    pub fix: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// Play eight bars on the pads and keys of the demo, through the mappings
+    Play {
+        /// Beats per minute
+        #[arg(long, default_value_t = 112, value_name = "BPM", value_parser = clap::value_parser!(u32).range(40..=400))]
+        tempo: u32,
+        /// Do not start fluidsynth
+        #[arg(long, conflicts_with = "audio")]
+        silent: bool,
+        #[command(flatten)]
+        sound: DemoSound,
+    },
+    /// Let fluidsynth play everything that the demo's instrument receives, until Ctrl-C
+    Hear {
+        #[command(flatten)]
+        sound: DemoSound,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DemoSound {
+    /// Audio driver of fluidsynth, such as pulseaudio, pipewire, jack or alsa
+    #[arg(long, value_name = "DRIVER")]
+    pub audio: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct Up {
     /// Start with virtual controllers and a demo configuration
     #[arg(long)]
@@ -447,12 +496,12 @@ pub struct Up {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode, or let the front window choose it again
+    /// Switch to a mode, or select the mode by the front window again (--auto)
     Set {
         /// Name of the mode
         #[arg(required_unless_present = "auto")]
         name: Option<String>,
-        /// Let the rules of [per_app_modes] choose the mode
+        /// Select the mode by the rules in [per_app_modes]
         #[arg(long, conflicts_with = "name")]
         auto: bool,
     },
@@ -504,14 +553,14 @@ pub struct Explain {
     /// Explain the event in this mode
     #[arg(long)]
     pub mode: Option<String>,
-    /// Explain the event as one of this device
+    /// Explain the event as if this device had sent it
     #[arg(long)]
     pub device: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List every error of the file, with its line
+    /// List every error in the file, with its line
     Check {
         /// Check this file instead of the one in the home
         file: Option<PathBuf>,

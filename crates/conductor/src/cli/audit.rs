@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::progress::{Progress, Unit};
 use clap::{Args, Subcommand, ValueEnum};
 use conductor_core::audit::memory::Remembered;
-use conductor_core::audit::verify::{Fault, Report, Verdict};
+use conductor_core::audit::verify::{Fault, Report, Seen, Verdict};
 use conductor_core::audit::{Head, InputHasher, KeyId};
 use conductor_core::error::AuditResult;
 use conductor_core::principal::Principal;
@@ -149,7 +150,7 @@ pub enum Format {
 /// Which program records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which checks itself that a person accepts. The function returns the
+    /// The running daemon, which itself checks that a person accepts. The function returns the
     /// person and the `seq` at which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
     /// This command, if no daemon runs. The principal is the person at the terminal. The function
@@ -173,8 +174,26 @@ pub struct Context<'a> {
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
-    /// `--json`.
+    /// Whether `--json` was given.
     pub json: bool,
+    /// Whether to show the progress on stderr.
+    pub progress: bool,
+}
+
+impl Context<'_> {
+    /// A bar for work on every byte of the log.
+    fn progress(&self, what: &'static str) -> Progress<'_> {
+        let layout = Layout::of(self.home);
+        let segments =
+            if self.progress { segment_paths(&Disk, &layout.audit).unwrap_or_default() } else { VecDeque::new() };
+        let total = segments.iter().filter_map(|it| it.metadata().ok()).map(|it| it.len()).sum();
+        Progress::new(what, total, Unit::Bytes, self.clock, self.progress)
+    }
+}
+
+/// The size of a line in the log, with its newline.
+fn line_size(line: &[u8]) -> u64 {
+    line.len() as u64 + 1
 }
 
 /// Runs a command and returns its exit code. `tail --follow` ends when its output is closed.
@@ -336,25 +355,30 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out, "{line}")
 }
 
-/// Checks the log, for the console: the same object as `audit verify --json`.
+/// Verifies the log for the console. Returns the same object as `audit verify --json`.
 pub(crate) fn verdict(
     home: &Path,
     head: Option<Head>,
     remembered: &[Remembered],
     keychain_error: Option<&str>,
 ) -> Result<Value, String> {
-    let (report, held) = checked(home, head, remembered).map_err(|failure| failure.message)?;
+    let (report, held) = checked(home, head, remembered, &mut |_| {}).map_err(|failure| failure.message)?;
     Ok(to_json(&report, &held, remembered, keychain_error))
 }
 
-/// Checks every record. Returns the report and the owner of the key.
-fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result<(Report, String), Failure> {
+/// Checks every record. Returns the report, and where the signing key is stored.
+fn checked(
+    home: &Path,
+    head: Option<Head>,
+    remembered: &[Remembered],
+    seen: &mut dyn FnMut(&Seen<'_>),
+) -> Result<(Report, String), Failure> {
     let layout = Layout::of(home);
     let (key, held, key_fault) = verifying_key(&layout)?;
     if key.is_none() && remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
         return Err(Failure::new(format_args!("there is no audit log in {}", layout.home.display())));
     }
-    let walk = || walk::verify(&Disk, &layout, key.as_ref(), head, remembered, &mut |_| {});
+    let mut walk = || walk::verify(&Disk, &layout, key.as_ref(), head, remembered, seen);
     let mut report = walk()?;
     // A line that a running daemon is writing looks torn, so check again before reporting it.
     for _ in 0..2 {
@@ -370,7 +394,10 @@ fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result
 
 fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let layout = Layout::of(context.home);
-    let (mut report, held) = checked(context.home, context.head, context.remembered)?;
+    let progress = context.progress("checking the log");
+    let (mut report, held) =
+        checked(context.home, context.head, context.remembered, &mut |it| progress.add(line_size(it.line)))?;
+    drop(progress);
     let mut copy_note = None;
     if let Some(path) = &args.against {
         let compared = compare::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
@@ -403,8 +430,8 @@ fn rollback_note(context: &Context<'_>) -> String {
     )
 }
 
-/// The public key, and the owner of the secret key. If the secret key can be read, the public key
-/// must match it. This detects a replacement of both the checkpoints and the public key.
+/// The public key, and where the secret key is stored. If the secret key can be read, the public
+/// key must match it. This detects a replacement of both the checkpoints and the public key.
 fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =
@@ -414,7 +441,7 @@ fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Optio
         Fault::new(
             Verdict::Forked,
             0,
-            "state/audit.pub of the key in secrets/audit.key",
+            "the public key of secrets/audit.key in state/audit.pub",
             "the public key of another secret key",
         )
     };
@@ -449,12 +476,9 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
         writeln!(out, "{}", escape(note))?;
     }
     let through = report.anchored_through.map_or_else(|| "nothing".to_owned(), |seq| format!("seq {seq}"));
-    let later = if report.unanchored == 1 {
-        "1 later record relies"
-    } else {
-        &format!("{} later records rely", report.unanchored)
-    };
-    writeln!(out, "anchored through {through} (signing key: {held}); {later} on local storage only")
+    let later =
+        if report.unanchored == 1 { "1 later record is" } else { &format!("{} later records are", report.unanchored) };
+    writeln!(out, "signed through {through} (signing key: {held}); {later} not signed yet")
 }
 
 fn to_json(report: &Report, held: &str, remembered: &[Remembered], keychain_error: Option<&str>) -> Value {
@@ -517,9 +541,7 @@ fn export(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
         return export_to(args, context, out);
     };
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    conductor_hosts::system::files::Opening::owner_only(options.write(true).create_new(true));
     let file = options.open(path).map_err(|error| Failure::read(path, &error))?;
     let mut file = io::BufWriter::new(file);
     let code = export_to(args, context, &mut file)?;
@@ -529,12 +551,14 @@ fn export(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
 
 fn export_to(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let mut lines = own_lines(context)?;
+    let progress = context.progress("exporting");
     let mut chain = export_plain::Chain::default();
     let mut first = true;
     if args.format == Format::Json {
         write!(out, "[")?;
     }
     while let Some(line) = lines.next_line(&Disk)? {
+        progress.add(line_size(&line));
         let record: Value = serde_json::from_slice(&line).map_err(|error| {
             Failure::new(format_args!("a line of the log is not a record ({error}); run `conductor audit verify`"))
         })?;

@@ -6,7 +6,7 @@
 
 use super::approvals::ask_yes;
 use super::args::{Args, CallArgs};
-use super::{Failure, Verdict, ask, list, out::Out, question, text};
+use super::{Failure, Verdict, ask, list, out::Out, question, remote, text};
 use crate::doors::control::client::{Client, ClientError};
 use crate::home::Home;
 use clap::CommandFactory;
@@ -33,7 +33,10 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
     let arguments: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::Text(format!("the arguments are not JSON: {error}; write them like '{{\"mode\":\"Mix\"}}'"))
     })?;
-    let result = tool(home, out, &name, arguments)?;
+    let result = match &args.remote {
+        Some(url) => remote::call(url, args.fingerprint, &name, &arguments)?,
+        None => tool(home, out, &name, arguments)?,
+    };
     out.data(&result)?;
     // A plugin may return an error as its result.
     Ok(Verdict::good_if(result["isError"] != true))
@@ -54,7 +57,7 @@ pub fn tool(home: &Home, out: &mut Out, tool: &str, arguments: Value) -> Result<
                 Ok(client.call(tool, arguments)?)
             } else {
                 ask(home, "approvals.deny", json!({ "id": id }))?;
-                Err(Failure::Text("not allowed".into()))
+                Err(Failure::Text("the call was not allowed".into()))
             }
         }
         other => Ok(other?),

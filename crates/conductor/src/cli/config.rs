@@ -75,7 +75,7 @@ pub fn difference(waiting: &Value) -> String {
         text.push('\n');
     };
     if let Some(why) = waiting["closed"].as_str() {
-        line(&format!("Closed defaults are in force: {why}"));
+        line(&format!("No rights are granted: {why}"));
     }
     if let Some(why) = waiting["error"]["message"].as_str() {
         line(&format!("The file could not be read: {why}"));
@@ -100,7 +100,7 @@ fn show(out: &mut Out, path: &Path, checked: &Checked, value: &Value) -> io::Res
     let known = [checked.errors(), checked.warnings()].concat();
     let (errors, warnings) = (texts(value, "errors"), texts(value, "warnings"));
     for (kind, found) in [("error", &errors), ("warning", &warnings)] {
-        // The lines of a daemon do not start with the name of the file.
+        // Lines from a daemon do not start with the name of the file.
         for line in found.iter().filter(|it| !known.iter().any(|known| known.ends_with(*it))) {
             out.line(format_args!("{kind}: {}", escape(line)))?;
         }

@@ -10,9 +10,9 @@ use crate::doors::mcp::setup::{self, Status, skill_folders};
 use crate::doors::mcp::stdio::{self, Exit, Hello};
 use crate::home::Home;
 use conductor_hosts::system::Environment;
+use conductor_hosts::system::signals::interrupted;
 use serde_json::json;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn remove(client: &Client, with_skills: bool, places: &Places, out: &mut Out) ->
             out.line(format_args!("removed {}, which contained only Conductor", file.display()))?
         }
         setup::Done::Unchanged { file } => out.line(format_args!("{} has no entry for Conductor", file.display()))?,
-        setup::Done::NoFile => out.line(format_args!("{} has no file that Conductor writes", client.title))?,
+        setup::Done::NoFile => out.line(format_args!("Conductor does not write a file for {}", client.title))?,
     }
     if with_skills { copy_skills(client, places, skill_folders::remove, out) } else { Ok(Verdict::Good) }
 }
@@ -98,7 +98,7 @@ type EachSkill = fn(&Path) -> io::Result<Vec<(&'static str, skill_folders::Outco
 
 fn copy_skills(client: &Client, places: &Places, each: EachSkill, out: &mut Out) -> Result<Verdict, Failure> {
     let Some(folder) = skill_folders::folder(client, places) else {
-        let reason = "reads no folder of skills, or is not installed here; the skills are offered over MCP";
+        let reason = "has no skill folder, or is not installed here; clients can read the skills over MCP";
         out.line(format_args!("{} {reason}", client.title))?;
         return Ok(Verdict::Good);
     };
@@ -110,7 +110,7 @@ fn copy_skills(client: &Client, places: &Places, each: EachSkill, out: &mut Out)
             skill_folders::Outcome::Removed => "removed",
             skill_folders::Outcome::Foreign => {
                 verdict = Verdict::Bad;
-                "left alone, because it was changed or came from elsewhere:"
+                "kept, because it was changed or is not from Conductor:"
             }
         };
         out.line(format_args!("{what} {}", folder.join(name).display()))?;
@@ -163,29 +163,13 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     let exit = runtime.block_on(async {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let socket = home.root().join("mcp.sock");
-        stdio::run(&socket, &hello, || start_daemon(home), signalled(), stdin.as_fd(), stdout.as_fd(), &say).await
+        stdio::run(&socket, &hello, || start_daemon(home), interrupted(), &stdin, &stdout, &say).await
     });
     // Do not wait for a blocking read of the client's pipe, which ends with the process.
     runtime.shutdown_background();
     match exit {
         Exit::Done => Ok(Verdict::Good),
         Exit::Lost | Exit::Usage => Err(Failure::Exit(ExitCode::from(exit.code()))),
-    }
-}
-
-/// Resolves on SIGINT or SIGTERM. The handlers are installed by the call and not by the first poll,
-/// because a signal between the two would kill the process.
-fn signalled() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    async move {
-        let (Ok(mut interrupt), Ok(mut terminate)) = listening else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
     }
 }
 
@@ -196,6 +180,9 @@ fn say(line: &str) {
 /// Starts a daemon in its own session, so that it continues when this process ends.
 fn start_daemon(home: &Home) -> io::Result<()> {
     home.create().map_err(io::Error::other)?;
+    if let Some(started) = super::service::start_through_manager(home) {
+        return started;
+    }
     let log = std::fs::OpenOptions::new().create(true).append(true).open(home.root().join("state/daemon.log"))?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--home").arg(home.root()).arg("up").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -227,7 +214,7 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let hung_up = client.watch()?;
     let is_over = runtime.block_on(async {
-        let signalled = signalled();
+        let signalled = interrupted();
         tokio::select! {
             () = signalled => false,
             _ = tokio::task::spawn_blocking(hung_up) => true,

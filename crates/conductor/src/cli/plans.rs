@@ -1,4 +1,4 @@
-//! `conductor plans`: lists, shows, applies, rejects and undoes planned changes of the
+//! `conductor plans`: lists, shows, applies, rejects and undoes planned changes to the
 //! configuration.
 
 use super::approvals::{ask_yes, at_a_terminal};

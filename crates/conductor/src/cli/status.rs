@@ -1,19 +1,24 @@
 //! `conductor status`: shows the state of the daemon.
 
 use super::call::tool_and_show;
-use super::{Failure, Verdict, list, out::Out, text, texts};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, list, text, texts};
 use crate::home::Home;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io;
 
+/// The rows that are shown only if something needs attention.
+const FAULTS: [&str; 5] = ["audit", "faults", "mappings", "plans", "waits"];
+
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     tool_and_show(home, out, ("conductor_get_status", json!({})), |out, status| show(out, home, status))
 }
 
 fn row(out: &mut Out, label: &str, text: impl Display) -> io::Result<()> {
-    out.line(format_args!("{label:<9} {text}"))
+    let tone = if FAULTS.contains(&label) { Tone::Note } else { Tone::Faint };
+    out.table(&[vec![tone.cell(format_args!("{label:<8}")), cell(text)]])
 }
 
 fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
@@ -46,6 +51,16 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
     let (executed, failed) = (count("actions_executed"), count("actions_failed"));
     row(out, "events", format_args!("{events} in, {dropped} dropped; {executed} done, {failed} failed"))?;
     config(out, &status["config"])?;
+    for listener in list(status, "http") {
+        let fingerprint = listener["fingerprint"].as_str().map(|it| format!(", {it}")).unwrap_or_default();
+        row(out, "http", format_args!("{}{fingerprint}", text(listener, "url")))?;
+    }
+    for webhook in list(status, "webhooks") {
+        let (name, waiting) = (text(webhook, "name"), &webhook["waiting"]);
+        let (delivered, dropped) = (&webhook["delivered"], &webhook["dropped"]);
+        let error = webhook["error"].as_str().map(|it| format!(": {}", escape(it))).unwrap_or_default();
+        row(out, "webhook", format_args!("{name}: {delivered} sent, {waiting} waiting, {dropped} dropped{error}"))?;
+    }
     for backend in list(status, "backends") {
         let reason = backend["reason"].as_str().map(|it| format!(": {it}")).unwrap_or_default();
         row(out, "backend", format_args!("{} {}{reason}", text(backend, "name"), text(backend, "state")))?;
@@ -65,7 +80,7 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
         row(out, "config", format_args!("{hash}, loaded {}{disabled}", text(config, "loaded_at")))?;
     }
     if let Some(why) = config["closed"].as_str() {
-        row(out, "config", format_args!("closed defaults are in force: {why} (see `conductor config accept`)"))?;
+        row(out, "config", format_args!("no rights are granted: {why} (see `conductor config accept`)"))?;
     }
     let held = texts(config, "held").join(", ");
     if !held.is_empty() {

@@ -1,6 +1,7 @@
 //! `conductor tools`: lists the tools, or shows one with its arguments and an example.
 
-use super::{Failure, Verdict, ask, list, out::Out, text};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, ask, list, text};
 use crate::home::Home;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -42,19 +43,18 @@ pub fn run(args: &ToolsArgs, home: &Home, out: &mut Out) -> Result<Verdict, Fail
             }
             out.show(&answer, |out, answer| {
                 let mut toolset = "";
+                let mut rows = Vec::new();
                 for tool in list(answer, "tools") {
                     if text(tool, "toolset") != toolset {
                         toolset = text(tool, "toolset");
-                        out.line(toolset)?;
+                        rows.push(vec![Tone::Strong.cell(toolset)]);
                     }
-                    out.line(format_args!(
-                        "  {:<34} {:<13} {}",
-                        text(tool, "name"),
-                        text(tool, "tier"),
-                        text(tool, "title")
-                    ))?;
+                    let tier = text(tool, "tier");
+                    let tone = if tier == "ReadOnly" { Tone::Good } else { Tone::Note };
+                    let name = cell(format_args!("  {}", text(tool, "name")));
+                    rows.push(vec![name, tone.cell(tier), cell(text(tool, "title"))]);
                 }
-                Ok(())
+                out.table(&rows)
             })
         }
     }

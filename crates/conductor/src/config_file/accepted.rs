@@ -5,7 +5,7 @@
 //! `secrets/config.key`, which is created at the first start. Every change has a number. The audit
 //! log records the last number and its hash, so that a restored older file is detected. A home with
 //! an audit log, an audit key or an entry in the keychain is never new: without a record with a
-//! valid MAC it gets closed defaults.
+//! valid MAC the daemon grants no rights.
 //!
 //! Not here: held changes (`conductor_core::config::held`), and reading the file (`config_file`).
 

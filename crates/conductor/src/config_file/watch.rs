@@ -14,7 +14,7 @@ use std::sync::{Arc, mpsc};
 /// A folder, and the name of a file or link in it that is part of the path.
 type Place = (PathBuf, OsString);
 
-/// Sends an order for every change of the file or of a link to it. Watches the folders, because
+/// Sends an order for every change to the file or to a link to it. Watches the folders, because
 /// editors replace the file by renaming. The watch ends when this value is dropped.
 pub struct Watch {
     orders: mpsc::Sender<Order>,
@@ -78,7 +78,7 @@ fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> 
             // Ignore access events: reading the file must not cause another read.
             Ok(event) => {
                 let places = places.lock();
-                // If a folder is removed or renamed, the file is lost. Other changes of the folder
+                // If a folder is removed or renamed, the file is lost. Other changes to the folder
                 // are ignored.
                 let goes = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
                 let concerns = |path: &PathBuf| {
@@ -96,7 +96,7 @@ fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> 
     })
 }
 
-/// The most symbolic links that are followed.
+/// The maximum number of symbolic links that are followed.
 const MOST_LINKS: usize = 40;
 
 /// Every symbolic link in the path, and the file itself.
@@ -138,7 +138,7 @@ fn components(path: &Path) -> VecDeque<OsString> {
     parts.map(|it| it.as_os_str().to_owned()).collect()
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! The console: the page that a person looks at, and the routes that the page uses.
+//! The console: a web page for a person, and the routes that the page uses.
 //!
 //! A session starts with a one-time link that a person's terminal printed. Every route needs the
 //! key of a session in a header and `Sec-Fetch-Site: same-origin`. There is no cookie, because
@@ -6,7 +6,8 @@
 //! these routes, and no key of a session opens a route of AI clients. `console/contract.d.ts`
 //! describes everything that the page reads and sends.
 //!
-//! Not here: Host and Origin (`doors::http`), and who counts as a person (`control::person`).
+//! Not here: checks of Host and Origin (`doors::http`), and the recognition of a person
+//! (`control::person`).
 
 mod announce;
 mod call;
@@ -58,12 +59,12 @@ use tokio_util::sync::CancellationToken;
 pub const KEY_HEADER: &str = "x-conductor-key";
 /// Maximum number of open event streams.
 const STREAMS: usize = 16;
-/// Events that are read from the ring at a time.
+/// Number of events that are read from the ring at a time.
 const BATCH: usize = 64;
 const STILL_HERE: Duration = Duration::from_secs(15);
-/// Longest body of a request.
+/// Maximum size of a request body, in bytes.
 const MOST_BODY: usize = 1 << 20;
-/// Most events of one request to play.
+/// Maximum number of events in one request to play.
 const MOST_PLAYED: usize = 64;
 
 /// The console of one daemon.
@@ -129,12 +130,12 @@ impl Console {
         Ok(plain(&json!({ "key": key, "session": session.name, "expires_at": ends, "idle_ms": IDLE_MS })))
     }
 
-    /// Waits for the end of a session, then releases what the session held.
+    /// Waits for the end of a session, then releases everything that the session held.
     async fn when_over(&self, session: &Session) {
         loop {
             tokio::select! {
                 () = session.over.cancelled() => break,
-                // The end of its time, also if no request comes.
+                // Ends the session when its time is over, even if no request comes.
                 () = self.studio().sleeper.until(session.ends()) => self.control.gateway.consoles.reap(),
             }
         }
@@ -150,7 +151,7 @@ impl Console {
         let held = std::mem::take(&mut *session.playing.lock());
         for (device, token) in held {
             if let Ok(body) = conductor_gateway::owner_handle::one_event(&token) {
-                // The device may be gone; then nothing is held.
+                // If the device is gone, nothing is held.
                 let _ = self.control.handle.inject(device, vec![body]).await;
             }
         }
@@ -202,7 +203,7 @@ impl Console {
     }
 }
 
-/// One open event stream. While it is open, a person can answer here.
+/// One open event stream. While it is open, the console counts as a channel for answers.
 struct PageStream {
     console: Arc<Console>,
     open: Option<OpenStream>,
@@ -242,7 +243,7 @@ impl PageStream {
             self.news.borrow_and_update();
             let read = self.console.feed.read(self.since, BATCH);
             if read.missed > 0 {
-                // Go on after the newest event: the page reads the whole state again.
+                // Continue after the newest event, because the page reads the whole state again.
                 self.since = read.last;
                 let behind = json!({ "missed": read.missed });
                 return Some(Event::default().id(read.last.to_string()).event("behind").data(behind.to_string()));
@@ -298,7 +299,7 @@ fn playable(events: &str) -> Result<Vec<EventBody>, ToolError> {
         .collect()
 }
 
-/// The token that releases a press, and whether this event is the press.
+/// The token that releases this control, and whether this event presses it.
 fn release_of(body: &EventBody) -> Option<(String, bool)> {
     if let EventBody::NoteOn { channel, note, .. } = body {
         Some((format!("off:{note}/{channel}"), true))
@@ -361,7 +362,7 @@ async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {
     let bytes = read_body(body, MOST_BODY).await.map_err(Refusal::Response)?;
     let bytes = if bytes.trim_ascii().is_empty() { b"{}".as_slice() } else { &bytes };
     serde_json::from_slice(bytes)
-        .map_err(|error| ToolError::new(Code::BadInput, format!("the body cannot be used: {error}")).into())
+        .map_err(|error| ToolError::new(Code::BadInput, format!("the body is not valid: {error}")).into())
 }
 
 /// The routes of the console, and the files of its page.
@@ -527,7 +528,7 @@ pub fn link(control: &Control, person: &Principal, open: bool) -> Result<Value, 
     let Principal::Person { uid } = person else {
         return Err(ToolError::new(Code::Denied, "only a person can open the console"));
     };
-    let page = format!("http://{address}/");
+    let page = format!("{}/", http.url(address));
     let studio = &control.gateway.studio;
     let ends = studio.timestamp().plus_millis(LINK_MS);
     let (secret, file) = control.gateway.consoles.link(*uid, |secret| {
@@ -575,7 +576,7 @@ fn epoch_ms(studio: &Studio) -> u64 {
     studio.clock.wall_ms().saturating_sub(studio.clock.now().0 / 1000)
 }
 
-/// The start of the daemon's clock, for firings that are all wanted.
+/// The start of the daemon's clock; with it, a query returns all firings.
 const EVER: Micros = Micros(0);
 
 fn now(studio: &Studio) -> Timestamp {

@@ -1,9 +1,9 @@
 //! `control.sock`, also named the human door: JSON-RPC 2.0, one message per line, for the command
 //! line.
 //!
-//! A request is a decision, a secret, a stream, or `call`, which runs any listed tool through the
-//! pipeline. Not here: MCP, which has no request that decides anything, and the rule for who counts
-//! as a person ([`person`]).
+//! A request is a decision, an operation on a secret, a stream, or `call`, which runs any listed
+//! tool through the pipeline. Not here: MCP, which has no request that decides anything, and the
+//! rule for who counts as a person ([`person`]).
 
 pub mod call;
 pub mod client;
@@ -23,7 +23,7 @@ use conductor_core::event::Micros;
 use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_hosts::connection_limits::{HumanConnection, HumanConnections, Spare};
-use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::listener::{Listener, Peer, ReadHalf, WriteHalf};
 use conductor_hosts::system::open_files::after_failed_accept;
 use conductor_hosts::system::processes;
 use methods::{Answer, Request};
@@ -31,11 +31,10 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Longest line that either side accepts.
+/// Longest line that either side accepts, in bytes.
 pub const MAX_LINE: usize = 4 * 1024 * 1024;
 
 /// The parts of the daemon that requests on `control.sock` use.
@@ -130,8 +129,8 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
 
 async fn converse(
     control: &Control,
-    input: OwnedReadHalf,
-    output: &mut OwnedWriteHalf,
+    input: ReadHalf,
+    output: &mut WriteHalf,
     caller: Caller,
     place: &HumanConnection,
 ) -> io::Result<()> {

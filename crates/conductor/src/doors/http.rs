@@ -4,7 +4,12 @@
 //! by DNS rebinding receives only a 403. There are no CORS headers. Not here: the routes
 //! themselves.
 
+mod authority;
+pub mod hooks;
 pub mod plain;
+pub mod tls;
+
+pub use authority::Authority;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,17 +30,21 @@ use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::audit::record::EventName;
+use conductor_core::config::ToolView;
+use conductor_core::timestamp::Timestamp;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::client_processes::{ClientProcess, ClientProcesses};
@@ -61,38 +70,66 @@ pub struct Token {
     pub name: String,
     pub hash: [u8; 32],
     pub scopes: BTreeSet<String>,
+    /// Names of the toolsets and tools that exist for the token.
+    pub tools: Vec<String>,
+    /// The views that the token may list. Empty if all views are allowed.
+    pub views: Vec<ToolView>,
+    pub expires: Option<Timestamp>,
 }
 
 impl Token {
     pub fn new(name: &str, secret: &str, scopes: &[&str]) -> Self {
-        let scopes = scopes.iter().map(|it| (*it).to_owned()).collect();
-        Self { name: name.to_owned(), hash: Sha256::digest(secret.as_bytes()).into(), scopes }
+        Self {
+            name: name.to_owned(),
+            hash: Sha256::digest(secret.as_bytes()).into(),
+            scopes: scopes.iter().map(|it| (*it).to_owned()).collect(),
+            tools: vec!["all".to_owned()],
+            views: Vec::new(),
+            expires: None,
+        }
+    }
+
+    /// Waits until the token expires. Streams end at this time.
+    pub fn end(&self, studio: &Studio) -> BoxFuture<'static, ()> {
+        let Some(expires) = self.expires else { return Box::pin(std::future::pending()) };
+        let left_us = expires.millis_since(studio.timestamp()).saturating_mul(1000);
+        studio.sleeper.until(studio.clock.now().plus_us(left_us))
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Tokens {
-    tokens: Vec<Token>,
+    tokens: Vec<Arc<Token>>,
     last_failure_s: AtomicU64,
 }
 
 impl Tokens {
     pub fn new(tokens: Vec<Token>) -> Arc<Self> {
+        let tokens = tokens.into_iter().map(Arc::new).collect();
         Arc::new(Self { tokens, last_failure_s: AtomicU64::new(u64::MAX) })
     }
 
-    /// The name of the token in `Authorization`, if the token has this scope.
-    pub fn check(&self, headers: &HeaderMap, scope: &str) -> Option<String> {
-        self.find(headers, |token| token.scopes.contains(scope))
+    /// The token in `Authorization`, if it has this scope and has not expired. Otherwise the reason
+    /// for the refusal, which is also recorded.
+    pub async fn admit(&self, studio: &Studio, headers: &HeaderMap, scope: &str) -> Result<Arc<Token>, String> {
+        let refused = match self.find(headers) {
+            Some(token) if token.expires.is_some_and(|it| studio.timestamp() >= it) => {
+                format!("the token \"{}\" has expired", token.name)
+            }
+            Some(token) if token.scopes.contains(scope) => return Ok(token),
+            Some(_) | None => format!("a bearer token with the scope {scope} is needed"),
+        };
+        self.note_failure(studio).await;
+        Err(refused)
     }
 
     /// Whether `Authorization` contains any known token.
     pub fn knows(&self, headers: &HeaderMap) -> bool {
-        self.find(headers, |_| true).is_some()
+        self.find(headers).is_some()
     }
 
     /// Compares the token in `Authorization` with every known token, each in constant time.
-    fn find(&self, headers: &HeaderMap, fits: impl Fn(&Token) -> bool) -> Option<String> {
+    fn find(&self, headers: &HeaderMap) -> Option<Arc<Token>> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else { return None };
         let value = value.to_str().ok()?;
@@ -104,15 +141,15 @@ impl Tokens {
         let mut found = None;
         for token in &self.tokens {
             let same: Choice = token.hash.ct_eq(&hash);
-            if bool::from(same) && fits(token) {
-                found = Some(token.name.clone());
+            if bool::from(same) {
+                found = Some(Arc::clone(token));
             }
         }
         found
     }
 
     /// Records at most one failure per second, so that guessing tokens cannot fill the log.
-    pub async fn note_failure(&self, studio: &Studio) {
+    async fn note_failure(&self, studio: &Studio) {
         let now = studio.now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
             let _ = studio.audit.event(None, EventName::AuthFailed, json!({ "door": "http" })).await;
@@ -140,11 +177,16 @@ pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
 pub fn new_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let path = token_file(home);
     std::fs::create_dir_all(home.join("state"))?;
-    let mut bytes = [0; TOKEN_BYTES];
-    ids.fill(&mut bytes);
-    let secret = URL_SAFE_NO_PAD.encode(bytes);
+    let secret = random_token(ids);
     atomic_file::replace(&path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
     Ok(Token::new("default", &secret, &["call", "observe"]))
+}
+
+/// The text of a new token.
+pub fn random_token(ids: &dyn Ids) -> String {
+    let mut bytes = [0; TOKEN_BYTES];
+    ids.fill(&mut bytes);
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 fn token_file(home: &Path) -> PathBuf {
@@ -153,55 +195,6 @@ fn token_file(home: &Path) -> PathBuf {
 
 fn is_whole(secret: &str) -> bool {
     URL_SAFE_NO_PAD.decode(secret).is_ok_and(|it| it.len() == TOKEN_BYTES)
-}
-
-/// The host names and origins that this listener accepts.
-#[derive(Debug, Clone)]
-pub struct Authority {
-    port: u16,
-    hosts: Vec<String>,
-    origins: Vec<String>,
-}
-
-impl Authority {
-    pub fn new(port: u16, hosts: Vec<String>, origins: Vec<String>) -> Self {
-        Self { port, hosts, origins }
-    }
-
-    const LOOPBACK: [&'static str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-
-    fn origins(&self) -> Vec<String> {
-        let own = Self::LOOPBACK.iter().map(|host| format!("http://{host}:{}", self.port));
-        own.chain(self.origins.iter().cloned()).collect()
-    }
-
-    /// The reason to refuse the request, or `None` if it is allowed.
-    fn fault(&self, headers: &HeaderMap, uri_authority: Option<&str>) -> Option<&'static str> {
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let host = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => host.to_str().ok(),
-            // An absolute request target contains its host.
-            (None, None) => uri_authority,
-            (Some(_) | None, Some(_)) => return Some("more than one Host header"),
-        };
-        let Some(host) = host else { return Some("no valid Host header") };
-        let ours = Self::LOOPBACK.iter().any(|name| {
-            host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok())
-                == Some(self.port)
-        });
-        if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
-            return Some("this Host is not allowed");
-        }
-        let mut origins = headers.get_all(header::ORIGIN).iter();
-        match (origins.next(), origins.next()) {
-            (None, _) => None,
-            (Some(origin), None) => {
-                let known = origin.to_str().is_ok_and(|origin| self.origins().iter().any(|it| it == origin));
-                (!known).then_some("this Origin is not allowed")
-            }
-            (Some(_), Some(_)) => Some("more than one Origin header"),
-        }
-    }
 }
 
 /// A refusal with its reason as JSON, which the client may log.
@@ -217,7 +210,7 @@ pub fn refuse(status: StatusCode, reason: &str) -> Response {
 /// connection with unread bytes would reset it, and the peer would not receive the reason.
 pub async fn refuse_after(body: Body, status: StatusCode, reason: &str) -> Response {
     let rest = Limited::new(body, UNREAD).collect();
-    let _ = tokio::time::timeout(UNREAD_PATIENCE, rest).await;
+    let _ = timeout(UNREAD_PATIENCE, rest).await;
     refuse(status, reason)
 }
 
@@ -298,7 +291,13 @@ pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 }
 
 /// Serves requests until `stop`, which also ends open streams.
-pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpConnections>, stop: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    connections: Arc<HttpConnections>,
+    stop: CancellationToken,
+) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -319,14 +318,16 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpC
             Some(ends) => router.layer(Extension(ends)),
             None => router,
         };
-        let service = TowerToHyperService::new(router);
-        let stop = stop.clone();
+        let (stop, tls) = (stop.clone(), tls.clone());
         tokio::spawn(async move {
-            let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-            let served = builder.serve_connection(TokioIo::new(WriteTimeout::new(stream)), service);
+            let served = async {
+                match tls {
+                    None => answer(WriteTimeout::new(stream), Version::Http1, router).await,
+                    Some(tls) => answer_encrypted(stream, &tls, router).await,
+                }
+            };
             tokio::select! {
-                _ = served => {}
+                () = served => {}
                 () = connection.ended() => {}
                 () = stop.cancelled() => {}
             }
@@ -334,9 +335,59 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpC
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// Maximum number of concurrent requests on one HTTP/2 connection.
+const STREAMS: u32 = 64;
+
+async fn answer<S>(stream: S, version: Version, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(router));
+    // An error ends only this connection.
+    match version {
+        Version::Http1 => {
+            let mut builder = hyper::server::conn::http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
+            let _ = builder.serve_connection(stream, service).await;
+        }
+        Version::Http2 => {
+            let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            builder.timer(TokioTimer::new()).keep_alive_interval(HEAD_PATIENCE).max_concurrent_streams(STREAMS);
+            let _ = builder.serve_connection(stream, service).await;
+        }
+    }
+}
+
+/// The answer to a client that sends plain HTTP to a listener with TLS.
+const USE_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\
+    Content-Length: 71\r\n\r\n{\"error\":\"this port accepts only HTTPS; use https:// in the address\"}\r\n";
+
+async fn answer_encrypted(mut stream: TcpStream, tls: &TlsAcceptor, router: Router) {
+    // A TLS connection starts with a byte that no HTTP method contains.
+    let is_plain = async |stream: &TcpStream| {
+        let mut first = [0];
+        stream.peek(&mut first).await.is_ok_and(|_| first[0].is_ascii_alphabetic())
+    };
+    if timeout(HEAD_PATIENCE, is_plain(&stream)).await.unwrap_or(false) {
+        let _ = stream.write_all(USE_TLS).await;
+        let _ = stream.shutdown().await;
+        return;
+    }
+    if let Ok(Ok(stream)) = timeout(HEAD_PATIENCE, tls.accept(WriteTimeout::new(stream))).await {
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        answer(stream, if is_http2 { Version::Http2 } else { Version::Http1 }, router).await;
+    }
+}
+
 /// Reads a whole body, bounded in size and time.
 pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
-    match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
+    match timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long"))

@@ -1,8 +1,8 @@
 //! The MCP door: both eras of the protocol, and the direct dialect. No other module uses types of
 //! the SDK.
 //!
-//! A call passes `listener`, `connection`, `methods`, `call_tool`, the pipeline, and `render`. Not
-//! here: any decision about a call (`conductor_gateway::pipeline`).
+//! A call passes through `listener`, `connection`, `methods`, `call_tool`, the pipeline, and
+//! `render`. Not here: any decision about a call (`conductor_gateway::pipeline`).
 
 pub mod call_tool;
 pub mod complete;
@@ -23,7 +23,6 @@ mod resource;
 pub mod setup;
 mod skill;
 pub mod stdio;
-pub mod stdio_handoff;
 pub mod subscribe;
 pub mod wire;
 
@@ -52,7 +51,7 @@ use conductor_hosts::connection_limits::{Budget, HttpConnections};
 pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers and their mappings, Ableton Live Sets, Max and Pure Data \
 patches, and the daemon that runs them. Reading is free: look before you change (conductor_get_status, live_get_song_overview, \
 list_active_patches).\n\
-Your list may contain only part of the tools. conductor_find_tools finds the others by the words of a task, with signature and example; \
+Your list may contain only part of the tools. conductor_find_tools finds the others for a task, with signature and example; \
 conductor_call_tool calls them.\n\
 A tool that changes the configuration (mappings, modes, devices) returns a plan and changes nothing; a person applies the plan. When a \
 call answers APPROVAL_REQUIRED, a person must allow it in the Conductor console or terminal; then repeat the identical call once. You \

@@ -1,6 +1,7 @@
 //! One connected AI client: its identity, the tools it can list, and its calls.
 
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_processes::{ClientProcess, ClientProcesses};
 use super::control::person::starters;
+use super::http::Token;
 use conductor_core::config::{ToolNames, ToolView};
 use conductor_core::policy::limits::REFUSALS_BEFORE_PAUSE;
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
@@ -37,7 +39,8 @@ impl Who {
     }
 }
 
-/// What a client asks for when it connects. Absent parts come from the configuration.
+/// The tools and the view that a client requests when it connects. Absent parts come from the
+/// configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Wanted {
     pub view: Option<ToolView>,
@@ -83,21 +86,29 @@ impl View {
     }
 
     /// The view of a client that connects to the socket directly: everything that `[mcp]` allows,
-    /// because scripts use the socket. Unknown names were reported when the file was loaded and are
-    /// skipped here.
+    /// because scripts use the socket.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
-        let catalog = studio.catalog();
-        let known: Vec<String> = settings
-            .mcp
-            .tools
-            .iter()
-            .filter(|word| Toolset::parse(std::slice::from_ref(word), |name| catalog.get(name).is_some()).is_ok())
-            .cloned()
-            .collect();
-        let toolset = Toolset::parse(&known, |_| true).unwrap_or(Toolset::All);
+        let toolset = known_tools(studio, &settings.mcp.tools);
         Self { toolset: Arc::new(toolset), listed: ToolView::All, names: settings.mcp.tool_names }
     }
+
+    /// The part of this view that exists for a token.
+    #[must_use]
+    pub fn within(self, studio: &Studio, token: &Token) -> Self {
+        let toolset = Toolset::clone(&self.toolset).and(known_tools(studio, &token.tools));
+        Self { toolset: Arc::new(toolset), ..self }
+    }
+}
+
+/// The toolset of these names. Unknown names were reported when the file was loaded and are skipped
+/// here.
+fn known_tools(studio: &Studio, words: &[String]) -> Toolset {
+    let catalog = studio.catalog();
+    let is_known = |word: &&String| Toolset::parse(std::slice::from_ref(*word), |it| catalog.get(it).is_some()).is_ok();
+    let known: Vec<String> = words.iter().filter(is_known).cloned().collect();
+    // Every word is known, so this cannot fail. No tools are safer than all tools.
+    Toolset::parse(&known, |_| true).unwrap_or(Toolset::Some(BTreeSet::new()))
 }
 
 static NEXT_CONN: AtomicU64 = AtomicU64::new(1);

@@ -303,7 +303,7 @@ impl Keychain {
     }
 }
 
-/// Stores the newest checkpoint received. Ends on `Stop`, or after the first error of the keychain.
+/// Stores the newest checkpoint received. Ends on `Stop`, or after the first keychain error.
 fn remember(note: &KeychainNote, inbox: &mpsc::Receiver<Message>, answers: &AtomicBool) {
     while let Ok(first) = inbox.recv() {
         let (mut newest, mut stop) = (None, None);

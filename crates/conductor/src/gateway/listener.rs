@@ -4,15 +4,19 @@
 //! Not here: the routes (`doors::http`). A port that cannot be opened is reported, and the daemon
 //! runs without it.
 
-use crate::doors::http::{self, Authority, Tokens};
+use crate::doors::http::hooks::{Deliveries, Hooks};
+use crate::doors::http::{self, Authority, Tokens, tls};
 use crate::doors::mcp::Shared;
 use crate::gateway::settings;
 use crate::log::Log;
 use conductor_core::config;
+use conductor_core::digest::Digest;
+use conductor_gateway::report::HttpNow;
+use conductor_gateway::secrets::Secrets;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +26,8 @@ pub struct Http {
     runtime: tokio::runtime::Handle,
     log: Log,
     state: Mutex<State>,
+    secrets: Arc<Secrets>,
+    deliveries: Arc<Deliveries>,
     /// The routes of the console, which exist before the first listener is opened.
     console: OnceLock<axum::Router>,
     /// Locked while listeners are opened or closed, so that a port is free before it is bound
@@ -47,6 +53,8 @@ struct State {
 
 struct Listener {
     bound: SocketAddr,
+    /// The certificate's digest, if the listener uses TLS.
+    fingerprint: Option<Digest>,
     /// Whether this is the daemon's own listener, which stays open without a holder.
     own: bool,
     /// Connections of the control socket that requested the listener. It closes when the last of
@@ -60,6 +68,7 @@ impl Http {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         settings: &config::Http,
+        secrets: &Arc<Secrets>,
         runtime: tokio::runtime::Handle,
         log: &Log,
     ) -> Arc<Self> {
@@ -70,6 +79,8 @@ impl Http {
             runtime,
             log: log.clone(),
             state: Mutex::new(state),
+            secrets: Arc::clone(secrets),
+            deliveries: Deliveries::new(&shared.studio.home, &shared.studio.ids),
             console: OnceLock::new(),
             turn: Default::default(),
         })
@@ -128,8 +139,10 @@ impl Http {
 
     async fn bind(&self, address: SocketAddr, own: bool, holders: BTreeSet<u64>) -> io::Result<SocketAddr> {
         let settings = self.state.lock().settings.clone();
-        if !address.ip().is_loopback() && !settings.allow_remote {
-            let text = format!("{address} is not a loopback address, and [http] allow_remote is false");
+        if !address.ip().is_loopback() && !(settings.allow_remote && settings.tls.is_on()) {
+            let text = format!(
+                "{address} can be reached from other machines; this needs allow_remote = true in [http], and [http.tls]"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         if let Some(there) =
@@ -141,15 +154,19 @@ impl Http {
         }
         let (listener, bound) = http::bind(address).await?;
         let studio = &self.shared.studio;
+        let tls = tls::load(&studio.home, &settings, bound.ip(), &*studio.ids).map_err(io::Error::other)?;
         let default = http::default_token(&studio.home, &*studio.ids)?;
         let tokens = Tokens::new(std::iter::once(default).chain(settings::tokens(&settings)).collect());
-        let authority = Authority::new(bound.port(), settings.hosts, settings.origins);
+        let authority = Authority::new(bound, settings.hosts, settings.origins, tls.is_some());
         let console = self.console.get().cloned().unwrap_or_default();
-        let router = http::router(&self.shared, &tokens, authority, console);
+        let hooks = Hooks::new(settings.hooks, &self.shared, &self.secrets, &tokens, &self.deliveries);
+        let router = http::router(&self.shared, &tokens, authority, console.merge(hooks.routes()));
         let stop = self.shared.stop.child_token();
         let connections = Arc::clone(&self.shared.http_connections);
-        let task = self.runtime.spawn(http::serve(listener, router, connections, stop.clone()));
-        self.state.lock().open.push(Listener { bound, own, holders, stop, task });
+        let fingerprint = tls.as_ref().map(|it| it.fingerprint);
+        let acceptor = tls.map(|it| it.acceptor);
+        let task = self.runtime.spawn(http::serve(listener, router, acceptor, connections, stop.clone()));
+        self.state.lock().open.push(Listener { bound, fingerprint, own, holders, stop, task });
         Ok(bound)
     }
 
@@ -186,6 +203,28 @@ impl Http {
         let mut served: Vec<(bool, SocketAddr)> = state.open.iter().map(|it| (!it.own, it.bound)).collect();
         served.sort_unstable();
         served.into_iter().map(|(_, bound)| bound).collect()
+    }
+
+    /// The open listeners for `status`; the daemon's own is first.
+    pub fn now(&self) -> Vec<HttpNow> {
+        let served = self.served();
+        let url = |it: SocketAddr| HttpNow { url: self.url(it), fingerprint: self.fingerprint(it) };
+        served.into_iter().map(url).collect()
+    }
+
+    fn fingerprint(&self, bound: SocketAddr) -> Option<Digest> {
+        self.state.lock().open.iter().find(|it| it.bound == bound)?.fingerprint
+    }
+
+    /// The address of a listener for a browser or a client on this machine.
+    pub fn url(&self, bound: SocketAddr) -> String {
+        let scheme = if self.fingerprint(bound).is_some() { "https" } else { "http" };
+        let ip = match bound.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        format!("{scheme}://{}", SocketAddr::new(ip, bound.port()))
     }
 
     pub fn fault(&self) -> Option<String> {

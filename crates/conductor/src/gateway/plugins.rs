@@ -89,8 +89,8 @@ struct Found {
 
 pub struct Plugins {
     folder: PathBuf,
-    /// The folder that stores the manifests of enabled plugins. If a plugin file changes, its tools
-    /// stay listed, but calls of them are refused.
+    /// The folder that stores the manifests of enabled plugins. They are needed when a plugin file
+    /// changes: its tools stay listed, but calls to these tools are refused.
     kept: PathBuf,
     program: ArcSwap<PathBuf>,
     studio: Arc<Studio>,
@@ -174,7 +174,7 @@ impl Plugins {
         let watching = watcher.and_then(|mut it| it.watch(&self.folder, RecursiveMode::NonRecursive).map(|()| it));
         if let Err(fault) = &watching {
             self.log.warn(format_args!(
-                "plugins: {fault}; a changed file is noticed only when the configuration is read again"
+                "plugins: {fault}; a changed file is detected only when the configuration is read again"
             ));
         }
         loop {
@@ -362,7 +362,7 @@ impl Plugins {
         let looked = tokio::time::timeout(patience, tools::look(&launch)).await;
         let looked = looked.unwrap_or_else(|_| Err(vec![format!("it did not load within {} ms", row.timeout_ms)]));
         let changed = |why: String| {
-            // The enabled tools stay listed and calls of them are refused, so that callers get the
+            // The enabled tools stay listed and calls to them are refused, so that callers get the
             // reason.
             let manifest = self.kept(name, pin).map(Arc::new);
             Box::new(Known { manifest, ..Known::of(&row.file, Status::PinMismatch, Some(why)) })

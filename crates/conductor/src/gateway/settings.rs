@@ -20,8 +20,8 @@ pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     }
 }
 
-/// The policy with its version. The version also covers `[tools]` and `[plugins]`: a change of
-/// these sections voids approvals, like a change of `[policy]`.
+/// The policy with its version. The version also covers `[tools]` and `[plugins]`: a change to
+/// these sections voids approvals, like a change to `[policy]`.
 pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
@@ -43,6 +43,9 @@ pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
         name: token.name.clone(),
         hash: *token.hash.as_bytes(),
         scopes: token.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        tools: token.tools.clone(),
+        views: token.views.clone(),
+        expires: token.expires,
     })
 }
 
@@ -66,9 +69,17 @@ pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
             lines.push(format!("[circuit.tools]: there is no tool \"{name}\""));
         }
     }
-    for word in &config.mcp.tools {
-        if let Err(fault) = Toolset::parse(std::slice::from_ref(word), is_tool) {
-            lines.push(format!("[mcp] tools: {fault}"));
+    let lists = config.http.tokens.iter().map(|it| (format!("[[http.tokens]] {}", it.name), &it.tools));
+    for (place, words) in lists.chain(std::iter::once(("[mcp]".to_owned(), &config.mcp.tools))) {
+        for word in words {
+            if let Err(fault) = Toolset::parse(std::slice::from_ref(word), is_tool) {
+                lines.push(format!("{place} tools: {fault}"));
+            }
+        }
+    }
+    for hook in &config.http.hooks {
+        if catalog.get(&hook.tool).is_none_or(|it| it.hidden) {
+            lines.push(format!("[[http.hooks]] {}: there is no tool \"{}\"", hook.name, hook.tool));
         }
     }
     lines

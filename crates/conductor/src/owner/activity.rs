@@ -1,13 +1,13 @@
-//! What happened and what is held: how often each mapping fired, and which notes and buttons are
-//! down. The console shows both.
+//! Counts how often each mapping fired, and lists the notes and buttons that are down. The console
+//! shows both.
 
 use conductor_core::event::{Body, Button, DeviceSlot, Event, Micros, script};
 use conductor_gateway::report::FiringNow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Most mappings whose firings are counted. A reload may give rows new ids, so the table is emptied
-/// when it is full.
+/// Maximum number of mappings whose firings are counted. A reload may give rows new ids, so the
+/// table is emptied when it is full.
 const MOST: usize = 4096;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ enum Key {
 }
 
 impl Key {
-    /// The key of this event and whether it goes down; `None` for other events.
+    /// The key of this event, and whether it was pressed; `None` for other events.
     fn of(body: &Body) -> Option<(Self, bool)> {
         if let Body::NoteOn { channel, note, .. } = *body {
             Some((Self::Note { channel, note }, true))

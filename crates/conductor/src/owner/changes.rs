@@ -1,4 +1,4 @@
-//! How the owner reacts to changes: devices and ports that were connected or lost, and a new
+//! The owner's reactions to changes: devices and ports that were connected or lost, and a new
 //! configuration.
 
 use super::ports::{self, News, Table, with_slots};

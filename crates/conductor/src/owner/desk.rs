@@ -1,4 +1,4 @@
-//! The desk: the engine and everything else that an event needs at once. The owner holds the desk
+//! The desk: the engine and all other data needed to decide an event. The owner holds the desk
 //! while it works. While the owner waits, the callback of an audio server may take the desk and
 //! decide its events there, so that their messages leave in the same period.
 //!
@@ -21,7 +21,7 @@ use conductor_hosts::midi::period::{Decide, Outputs, Written};
 /// Space for the effects of a callback. One event has at most about a thousand, because an action
 /// pauses after that many steps.
 const LEFT: usize = 2048;
-/// With this many effects left, the owner comes first.
+/// With this many unhandled effects, events go to the owner.
 const LEFT_BUSY: usize = 256;
 
 pub struct Desk {
@@ -31,9 +31,10 @@ pub struct Desk {
     pub left: Vec<Effect>,
     /// The effects of the current event.
     fresh: Vec<Effect>,
-    /// Events pass the owner first: a learn session runs, or a client listens to an output.
+    /// Whether events must go to the owner first: a learn session runs, or a client listens to an
+    /// output.
     pub owner_first: bool,
-    /// The owner wants to know of every event: lights or monitors show it.
+    /// Whether the owner must see every event, because lights or monitors show it.
     pub owner_watches: bool,
     /// The time at which the owner wakes up by itself.
     pub owner_wakes: Option<Micros>,
@@ -48,21 +49,21 @@ pub struct Desk {
     /// Notes and buttons that are down.
     pub(crate) pressed: Pressed,
     last_decided: Micros,
-    /// The first trace record of this period.
+    /// Number of the first trace record of this period.
     first_record: u64,
 }
 
 /// Counts of events by where they were decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Decided in the callback that received them.
+    /// Events that were decided in the callback that received them.
     pub decided: u64,
-    /// Went to a ring, because the owner held the desk.
+    /// Events that went to a ring, because the owner held the desk.
     pub busy: u64,
-    /// Went to a ring for one of the other reasons.
+    /// Events that went to a ring for another reason; see the module documentation.
     pub deferred: u64,
-    /// Decided by the owner after an event with a later time stamp. The difference is less than one
-    /// period, because the callback found all rings empty.
+    /// Events that the owner decided after an event with a later time stamp. The difference is less
+    /// than one period, because the callback found all rings empty.
     pub inverted: u64,
 }
 
@@ -86,12 +87,12 @@ impl Desk {
         }
     }
 
-    /// Counts an event that the owner is about to pass to the engine.
+    /// Counts the event as inverted if an event with a later time stamp was already decided.
     pub fn note_order(&mut self, event: &Event) {
         self.counts.inverted += u64::from(event.at < self.last_decided);
     }
 
-    /// Prepares the desk for callbacks.
+    /// Reserves memory, so that callbacks do not allocate.
     pub fn make_room(&mut self) {
         self.engine.make_room();
         self.left.reserve(LEFT);
@@ -151,8 +152,8 @@ impl Decide for Desk {
         self.counts.deferred += deferred;
         self.engine.trace_mut().stamp(self.first_record, now);
         let is_earlier = |deadline| self.owner_wakes.is_none_or(|it| deadline < it);
-        // The owner counts what fired from the trace, so it must read a record before that record
-        // is overwritten.
+        // The owner counts firings from the trace, so it must read a record before the record is
+        // overwritten.
         let unread = self.owner_read.map_or(0, |it| self.engine.trace().next_seq().saturating_sub(it));
         self.owner_watches
             || unread > u64::from(self.engine.tables().advanced.trace_buffer_size / 2)

@@ -126,8 +126,8 @@ mod focus {
         }
 
         /// Asks the thread to end, but does not join it, because the thread may be blocked until
-        /// the next event of the server. It ends at that event, and until then only keeps its
-        /// connection open.
+        /// the next event of the server. Until that event, the thread only keeps its connection
+        /// open.
         pub fn close(self) {
             self.end.store(true, Ordering::Release);
             self.thread.unpark();

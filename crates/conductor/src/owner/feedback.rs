@@ -74,7 +74,7 @@ impl Owner {
     /// motor of a fader that we moved.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
-            self.desk.engine.passed_over(event, "caused by the motor of a fader that was just moved");
+            self.desk.engine.passed_over(event, "the event was caused by the motor of a fader that was just moved");
             return false;
         }
         if self.surface.pad.device() == Some(event.device) {
@@ -131,7 +131,7 @@ impl Owner {
         self.surface.feedback.changed(fact, by, now);
     }
 
-    /// Updates feedback and the approval pad after a change of ports, mutes or configuration.
+    /// Updates feedback and the approval pad after ports, mutes or the configuration have changed.
     pub(crate) fn devices_changed(&mut self) {
         let now = self.parts.clock.now();
         for device in &self.table.devices {

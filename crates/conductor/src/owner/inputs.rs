@@ -10,7 +10,7 @@ use conductor_hosts::midi::ring::{EventReceiver, RelativeControllers};
 #[derive(Default)]
 pub struct Inputs {
     open: Vec<Open>,
-    /// Events that were dropped by inputs that are closed now.
+    /// Number of events that were dropped by inputs that are closed now.
     dropped_before: u64,
     /// The time of the last event of each device, by slot.
     last: Vec<Option<Micros>>,
@@ -23,7 +23,7 @@ struct Open {
     /// The next event of this input. It has been received, to compare its time with the events of
     /// other inputs.
     head: Option<Event>,
-    /// The owner looks at the events of this device before the engine does.
+    /// Whether the owner processes events of this device before the engine.
     is_watched: bool,
 }
 
@@ -46,12 +46,12 @@ impl Inputs {
         self.open.iter().all(|it| it.head.is_none() && it.lane.is_empty())
     }
 
-    /// The minimum taint of a device whose events need not pass the owner.
+    /// The minimum taint of a device whose events need not pass through the owner.
     pub fn direct(&self, device: DeviceSlot) -> Option<Taint> {
         self.open.iter().find(|it| it.lane.device() == device && !it.is_watched).map(|it| it.taint)
     }
 
-    /// Sets which devices' events must pass the owner.
+    /// Sets which devices' events must pass through the owner.
     pub fn watch(&mut self, is_watched: impl Fn(DeviceSlot) -> bool) {
         for open in &mut self.open {
             open.is_watched = is_watched(open.lane.device());

@@ -34,7 +34,7 @@ pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> 
     act(&mut slots.lock())
 }
 
-/// Messages to the thread.
+/// Messages to the port thread.
 pub enum Order {
     /// A new configuration is in force.
     Config(Arc<Config>),
@@ -184,6 +184,12 @@ impl Source {
 
     pub fn of(backend: Box<dyn Backend>) -> Self {
         Source::new(backend, Protocol::Midi)
+    }
+
+    /// Lists the ports once. A missing backend has none.
+    pub fn list(mut self) -> Vec<(Protocol, PortInfo)> {
+        let ports = self.backend.connect().is_ok().then(|| self.backend.ports().unwrap_or_default());
+        ports.unwrap_or_default().into_iter().map(|it| (self.protocol, it)).collect()
     }
 
     fn new(backend: Box<dyn Backend>, protocol: Protocol) -> Self {
@@ -586,7 +592,7 @@ impl PortScanner {
         if self.outputs.get(&slot) == Some(place) {
             return Ok(());
         }
-        let source = self.sources.get_mut(place.source).ok_or("its backend no longer exists")?;
+        let source = self.sources.get_mut(place.source).ok_or("the backend of the port no longer exists")?;
         let opened = match place.is_made {
             true => source.backend.create_output(&place.id),
             false => source.backend.open_output(&place.id),

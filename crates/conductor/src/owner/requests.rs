@@ -19,7 +19,7 @@ use conductor_gateway::report::{
 };
 use conductor_hosts::midi::{LEFT_OUT, check_message};
 
-/// The most errors of the file that `status` lists; further errors are only counted.
+/// The maximum number of errors in the file that `status` lists; further errors are only counted.
 const SHOWN_FAULTS: usize = 16;
 
 /// The device of events that a person plays in the console when no controller is connected.

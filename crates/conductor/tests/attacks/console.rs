@@ -1,5 +1,5 @@
-//! The model tries to use the console: with its tools, with a token and with guessed keys. A shell
-//! below the model gets no link either; the end-to-end tests of approvals show that.
+//! The model tries to use the console: with its tools, with a token and with guessed keys. The
+//! end-to-end tests of approvals show that a shell started by the model gets no link either.
 
 use crate::rig::{Rig, settle};
 use crate::studio::{DEVICES, Studio};
@@ -33,7 +33,7 @@ const ROUTES: [(&str, &str); 5] = [
 
 #[test]
 fn no_tool_reaches_a_route_of_the_console() {
-    // Even a person's careless permission for this machine does not help.
+    // This also holds if a person has allowed web requests to this machine.
     let rig = Rig::start("[tools.web]\nallow_hosts = [\"127.0.0.1\", \"localhost\"]\n");
     let port = rig.http_port();
     let mut model = rig.model();
@@ -53,7 +53,7 @@ fn no_tool_reaches_a_route_of_the_console() {
             }
         }
     }
-    // The home has no key and no link that a file tool could read.
+    // The home contains no key and no link that a file tool could read.
     let found = model.call("filesystem.search", json!({ "root": "work", "query": "login=" }));
     assert!(!found.to_string().contains("#login="), "{found}");
     rig.assert_unharmed();

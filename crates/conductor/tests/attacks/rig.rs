@@ -178,9 +178,9 @@ effect = "read"
         self.assert_alive();
         let after = contents(self.outside.path());
         let names = |it: &BTreeMap<PathBuf, Vec<u8>>| it.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&after), names(&self.before), "a file outside the granted folders appeared or went");
+        assert_eq!(names(&after), names(&self.before), "a file outside the granted folders was added or removed");
         assert!(after == self.before, "a file outside the granted folders changed");
-        assert_eq!(self.trap.hits(), 0, "something was dialled");
+        assert_eq!(self.trap.hits(), 0, "a connection was opened");
         let log = self.log();
         for event in DECISIONS {
             assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event} is in the log:\n{log}");
@@ -298,7 +298,7 @@ impl Model {
     pub fn answer(&mut self, id: u64) -> Value {
         loop {
             let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the daemon hung up");
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the daemon closed the connection");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["method"] == "elicitation/create" {
                 // A hostile client approves every request.

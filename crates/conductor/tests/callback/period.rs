@@ -41,7 +41,7 @@ impl Buffer for Counted<'_> {
     }
 }
 
-/// A server with one input, one output and an owner whose thread really waits.
+/// A server with one input, one output and an owner whose thread waits in the kernel.
 struct Rig {
     desk: Held<Desk>,
     lock: Arc<TryLock<dyn Decide>>,
@@ -288,7 +288,7 @@ fn every_kind_is_decided_in_the_callback_and_allocates_nothing() {
     assert_eq!(unused(&rig), Vec::<String>::new(), "every row has fired");
 }
 
-/// The mappings that are not in the trace with an action that was performed.
+/// The mappings without a performed action in the trace.
 fn unused(rig: &Rig) -> Vec<String> {
     let fired: BTreeSet<String> = rig.desk.engine.traced(0, &rig.slots).filter_map(|it| it.mapping_id).collect();
     let rows = rig.desk.engine.tables().rows.iter();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// The part of a thread whose system calls are counted.
+/// The part of a thread's run in which its system calls are counted.
 ///
 /// The number is odd while the window is open.
 pub struct Window<'a>(&'a AtomicU64);
@@ -39,8 +39,8 @@ pub fn counted(act: impl FnOnce(&Window<'_>) + Send) -> Result<Calls, std::io::E
         let worker = scope.spawn(|| {
             // SAFETY: the call has no arguments.
             thread.store(unsafe { libc::gettid() }, Ordering::SeqCst);
-            // After this call every system call waits for the other thread, so the descriptor is
-            // passed without one.
+            // After this call, every system call of this thread waits for the other thread, so the
+            // descriptor must be passed without a system call.
             let fd = install();
             listener.store(fd.as_ref().map_or(i32::MIN, |fd| *fd), Ordering::SeqCst);
             let fd = fd?;
@@ -55,7 +55,8 @@ pub fn counted(act: impl FnOnce(&Window<'_>) + Send) -> Result<Calls, std::io::E
         let fd = listener.load(Ordering::SeqCst);
         let mut count = |caller: i32, call: i64| {
             let number = window.load(Ordering::SeqCst);
-            // Threads that the thread starts are passed on as well.
+            // The kernel also passes the calls of threads started by this thread; they are not
+            // counted.
             if number % 2 == 1 && caller == thread.load(Ordering::SeqCst) {
                 in_window = if number == last { in_window + 1 } else { 1 };
                 last = number;

@@ -447,7 +447,10 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("retry", Holds),
         ("audit", Holds),
         ("http", Holds),
+        ("http.hooks", Holds),
+        ("http.tls", Holds),
         ("http.tokens", Holds),
+        ("webhooks", Holds),
         ("mcp", Holds),
         ("live", Holds),
         ("live.osc", Holds),
@@ -532,7 +535,20 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     shown("http", &["allow_remote", "hosts", "origins"], || {
         test!(http::http_is_served_where_and_to_whom_the_file_says)
     });
+    shown("http.tls", &["certificate", "key", "self_signed"], || test!(http::the_certificate_of_the_file_is_used));
     shown("http.tokens[]", &["name", "hash", "scopes"], || test!(http::http_is_served_where_and_to_whom_the_file_says));
+    shown("http.tokens[]", &["tools", "views", "expires", "per_minute"], || Elsewhere {
+        file: "tests/end_to_end/team.rs",
+        name: "each_token_has_its_own_tools_scopes_rate_and_end",
+    });
+    shown("http.hooks[]", &["name", "tool", "arguments", "secret", "signature"], || Elsewhere {
+        file: "tests/end_to_end/team.rs",
+        name: "a_signed_webhook_makes_one_call_and_a_replay_makes_none",
+    });
+    shown("webhooks[]", &["name", "url", "events", "secret"], || Elsewhere {
+        file: "tests/end_to_end/team.rs",
+        name: "an_event_reaches_a_receiver_that_was_down_also_after_a_restart",
+    });
     shown("mcp", &["tools", "tool_names", "max_message_bytes", "max_connections", "page_size"], || {
         test!(mcp::clients_see_what_the_file_says)
     });
@@ -698,7 +714,7 @@ const PARTS: [&[&str]; 7] = [
     &["devices"],
     &["config", "advanced_settings", "performance", "led", "per_app_modes", "logging"],
     &["policy", "limits", "circuit", "retry"],
-    &["audit", "http", "mcp"],
+    &["audit", "http", "mcp", "webhooks"],
     &["live", "patch"],
     &["plugins", "tools", "secrets"],
 ];
@@ -707,7 +723,7 @@ fn section(key: &str) -> &str {
     key.split(['.', '[', '{']).next().unwrap_or(key)
 }
 
-/// The fault of the evidence, if there is one.
+/// The fault in the evidence, if there is one.
 fn fault(key: &str, evidence: Evidence) -> Option<String> {
     match evidence {
         Evidence::Probe { one, other, see } => {

@@ -37,15 +37,42 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     let everywhere = || studio.block_on(studio.gateway().http.open("0.0.0.0:0".parse().unwrap()));
     assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
     let observer = tokens.replace("\"call\"", "\"observe\"");
-    studio.reload(&format!("{head}allow_remote = true\n{observer}"));
+    studio.reload(&format!("{head}allow_remote = true\n{observer}[http.tls]\nself_signed = true\n"));
     wait_for(PATIENCE, || everywhere().ok()).expect("other machines are let in");
+    let listeners = studio.gateway().http.now();
+    assert!(listeners.iter().all(|it| it.url.starts_with("https://") && it.fingerprint.is_some()), "{listeners:?}");
+    studio.block_on(studio.gateway().http.close());
+    studio.reload(&format!("{head}{observer}"));
     let scoped = || {
         let served = studio.gateway().http.served();
         served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
     };
     wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
     let at = studio.gateway().http.served()[0];
-    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
+    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "an observer token cannot call tools");
+}
+
+#[test]
+pub(super) fn the_certificate_of_the_file_is_used() {
+    let studio = Studio::start("[http]\nbind = \"127.0.0.1:0\"\n");
+    let names = ["localhost".to_owned()];
+    let pair = rcgen::generate_simple_self_signed(names).unwrap();
+    let folder = studio.home.path().join("tls");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("c.pem"), pair.cert.pem()).unwrap();
+    std::fs::write(folder.join("k.pem"), pair.signing_key.serialize_pem()).unwrap();
+    let file = "[http]\nbind = \"127.0.0.1:0\"\n[http.tls]\ncertificate = \"tls/c.pem\"\nkey = \"tls/k.pem\"\n";
+    studio.reload(file);
+    // The key that `write` created can be read by every user.
+    assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
+    assert!(studio.missing("http").unwrap().contains("every user of this machine can read the key"));
+    std::fs::set_permissions(folder.join("k.pem"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert!(studio.block_on(studio.gateway().http.open_own(None)).is_some(), "{:?}", studio.missing("http"));
+    let expected = conductor_core::digest::Digest::of(pair.cert.der());
+    assert_eq!(studio.gateway().http.now()[0].fingerprint, Some(expected));
+    studio.reload("[http]\nbind = \"127.0.0.1:0\"\n[http.tls]\nself_signed = true\n");
+    let replaced = || studio.gateway().http.now().first().and_then(|it| it.fingerprint).filter(|it| *it != expected);
+    wait_for(PATIENCE, replaced).expect("the created certificate is used");
 }
 
 #[test]
@@ -53,7 +80,7 @@ pub(super) fn a_port_in_use_is_told_and_not_fatal() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
-    assert_eq!(studio.missing("http"), None, "nobody has asked for it yet");
+    assert_eq!(studio.missing("http"), None, "no client has requested a listener yet");
     assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
     assert!(studio.missing("http").unwrap().contains("used by another program"));
     assert_eq!(studio.code(&mut studio.client(), test_tools::ECHO), "ok");

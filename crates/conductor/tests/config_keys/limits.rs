@@ -35,7 +35,7 @@ pub(super) fn limits_hold() {
 pub(super) fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says() {
     let slow = || modern(json!({ "name": test_tools::SLOW, "arguments": {} }));
     let echo = || modern(json!({ "name": test_tools::ECHO, "arguments": { "text": "x" } }));
-    // Whether a second call of the same connection, and a call of another connection, are refused
+    // Whether a second call on the same connection, and a call on another connection, are refused
     // while the first call runs.
     for (config, same, other) in
         [("[mcp]\nmax_in_flight = 1\n", true, false), ("[limits]\nin_flight = 1\n", true, true)]

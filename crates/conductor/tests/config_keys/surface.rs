@@ -354,7 +354,7 @@ impl Studio {
 #[test]
 fn a_held_pad_allows_the_one_call_that_waits() {
     let (studio, hand) = with_cable(&pad_section("keys", 51, 50, "[\"HardwareIO\"]"));
-    assert!(studio.is_attended(), "somebody can hold it");
+    assert!(studio.is_attended(), "a person can hold the pad");
     let mut client = studio.client();
     let call = studio.ask(&mut client, "loud");
     assert!(hand.play(&DOWN, Taint::Clean));
@@ -368,7 +368,7 @@ fn a_held_pad_allows_the_one_call_that_waits() {
 pub(super) fn a_call_waits_for_a_person_as_long_as_the_file_says() {
     let section = pad_section("keys", 51, 50, "[\"HardwareIO\"]").replace("wait_ms = 60000", "wait_ms = 1");
     let (studio, _hand) = with_cable(&section);
-    assert!(studio.is_attended(), "somebody could answer");
+    assert!(studio.is_attended(), "a person can answer");
     assert_eq!(studio.code(&mut studio.client(), test_tools::DANGER), "APPROVAL_REQUIRED");
 }
 

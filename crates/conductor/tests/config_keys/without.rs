@@ -21,7 +21,7 @@ const NAME: &str = "without a key";
 /// If a test runs longer than this factor times its usual time, it is treated as waiting for an
 /// event that never occurs.
 const FACTOR: u32 = 3;
-/// Lower and upper limit of that time.
+/// Lower and upper bound of that time.
 const LEAST: Duration = Duration::from_secs(2);
 const MOST: Duration = Duration::from_secs(20);
 

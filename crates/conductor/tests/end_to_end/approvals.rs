@@ -150,7 +150,7 @@ fn all_of_a_long_question_can_be_read_in_pages() {
     assert!(
         shown.contains("line number 0 ") && shown.contains("line number 8999 ") && !shown.contains("line number 4500 ")
     );
-    assert!(shown.contains("lines more; --full shows them; sha256:"), "{shown}");
+    assert!(shown.contains("more lines; --full shows them; whole text: sha256:"), "{shown}");
     let whole = files.studio.run(&["approvals", "show", &short, "--full"]);
     let whole = text(&whole.stdout);
     for n in [0, 1, 4500, 8999] {
@@ -318,7 +318,7 @@ fn no_detour_makes_a_client_a_person() {
         // Other decisions need a person too.
         refused(json!({ "do": "double", "words": ["performance", "on"], "out": out("c") }));
         assert_eq!(studio.status()["performance_lock"], false);
-        // A link to the console is worth as much as a decision.
+        // A link to the console allows decisions, so it needs a person too.
         for words in [["console"].as_slice(), &["console", "--open"], &["console", "sessions"]] {
             let said = refused(json!({ "do": "pty", "words": words }));
             assert!(!said.contains("#login="), "{door} {words:?}: {said}");

@@ -313,7 +313,8 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     }
     let studio = Studio::empty();
     // The daemon that the command starts also serves its own HTTP port.
-    std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}[http]\nbind = \"127.0.0.1:0\"\n")).unwrap();
+    std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}{WHOLE_LISTS}[http]\nbind = \"127.0.0.1:0\"\n"))
+        .unwrap();
     let (mut started, url, port) = open_a_door(&studio);
     let studio = HttpStudio { studio, url };
     let daemon = studio.studio.status()["pid"].as_i64().unwrap();
@@ -444,7 +445,7 @@ fn what_a_client_started_decides_nothing() {
         };
         let tried = below(&["approvals", "allow", &short]);
         if !refuse {
-            assert_eq!(tried["code"], 0, "the owner of the file may say that his clients' terminals are his: {tried}");
+            assert_eq!(tried["code"], 0, "the configuration may accept terminals of clients: {tried}");
             continue;
         }
         assert_eq!(tried["code"], 1, "{tried}");
@@ -460,8 +461,8 @@ fn what_a_client_started_decides_nothing() {
             puppet.ask(&json!({ "do": "run", "argv": argv }))["code"].clone()
         };
         assert_eq!([below("apply"), below("reject")], [json!(1), json!(1)]);
-        assert_eq!(below("show"), 0, "looking is free");
-        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "the person next door is none of its children");
+        assert_eq!(below("show"), 0, "reading needs no person");
+        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "a person at another terminal may decide");
         assert_eq!(studio.person(&["approvals", "allow", &short]).0, Some(0));
     }
 }

@@ -294,7 +294,7 @@ fn the_help_of_call_prints_the_arguments_of_a_tool() {
     assert!(all.contains("conductor call") && all.contains("conductor_get_trace") && !all.contains("plan.apply"));
     for words in [["call", "conductor_get_trace", "--help"], ["call", "-h", "conductor_get_trace"]] {
         let shown = help(&words);
-        for line in ["limit  (integer, default 50)", "Number of records", "outcome  (fired, ", "device  (string)"] {
+        for line in ["limit  (integer, default 50)", "number of records", "outcome  (fired, ", "device  (string)"] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
     }
@@ -315,7 +315,7 @@ fn exit_codes_tell_failure_from_misunderstanding() {
     assert_eq!(code(&["statuz"]), Some(2));
     assert_eq!(code(&["simulate"]), Some(2));
     assert_eq!(code(&["status"]), Some(1), "no daemon");
-    assert_eq!(code(&["config", "check"]), Some(0), "no file is no fault");
+    assert_eq!(code(&["config", "check"]), Some(0), "a missing file is not a fault");
     assert_eq!(code(&["simulate", "on:999"]), Some(1));
     assert_eq!(code(&["explain", "on:36", "--mode", "Nope"]), Some(1));
     std::fs::write(studio.config_file(), "schema = 2\n").unwrap();

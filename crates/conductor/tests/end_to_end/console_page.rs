@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Limit in real time for an answer of the client. No test asserts on it.
+/// Longest wait for an answer of the client, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// An AI client in its own thread, so that a call can wait for a decision in the page.
@@ -48,7 +48,7 @@ impl AiClient {
     }
 }
 
-/// A studio, and the people and programs around it.
+/// A studio with a person, AI clients and a browser.
 struct Stage {
     studio: Studio,
     url: String,
@@ -67,7 +67,7 @@ impl Stage {
         let mut studio = Studio::empty();
         let mut mcp = studio.up(&["--demo"])["http"].as_str().unwrap().to_owned();
         if !more.is_empty() {
-            // The demo has written its files; start again with more configuration.
+            // The demo has written its files. Start the daemon again with more configuration.
             studio.stop();
             let demo = std::fs::read_to_string(studio.config_file()).unwrap();
             std::fs::write(studio.config_file(), format!("{demo}{more}")).unwrap();
@@ -97,7 +97,7 @@ impl Stage {
         self.ai.entry(name.to_owned()).or_insert_with(|| AiClient::start(node, studio, name))
     }
 
-    /// Carries out one wish of the story.
+    /// Carries out one request of the story.
     fn perform(&mut self, wish: &Value) -> Value {
         let text = |key: &str| wish[key].as_str().unwrap_or_default().to_owned();
         match text("do").as_str() {
@@ -155,7 +155,7 @@ impl Stage {
         sent
     }
 
-    /// Runs a story until it ends. The story's stderr is the reason of a failure.
+    /// Runs a story until it ends. A failure shows the story's stderr.
     fn tell(&mut self, story: &str, arguments: &[&str]) {
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new(&self.node)

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Maximum time that a test waits for an answer; no test checks the time itself.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Limit of memory growth. A message may have 4 MiB and is copied a few times; growth above the
-/// limit means that data is kept by mistake.
+/// Maximum memory growth in bytes. A message may have 4 MiB and is copied a few times; more growth
+/// means that data is kept by mistake.
 const ROOM: u64 = 96 << 20;
 
 fn open() -> (Studio, SocketAddr, String) {
@@ -118,7 +118,7 @@ fn no_page_of_another_site_gets_past_host_and_origin() {
             }
         }
     }
-    assert_eq!(let_through, 3 * 3 * 3 * 12, "the control: what is right on both counts goes on to the next check");
+    assert_eq!(let_through, 3 * 3 * 3 * 12, "control: a correct Host and Origin pass to the next check");
     let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
     assert_eq!(log.matches("\"phase\":\"outcome\"").count(), calls, "nothing that was refused became a call");
 }
@@ -244,7 +244,7 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
         }
         let after = answers.iter().find(|it| it["id"] == "after").unwrap_or_else(|| panic!("{what}: {answers:?}"));
         assert!(after["result"].is_object(), "{what}: {after}");
-        assert!(answers.len() > 1, "{what} was passed over in silence");
+        assert!(answers.len() > 1, "{what} was not answered");
         for refusal in answers.iter().filter(|it| it["id"] != "after") {
             let code = refusal["error"]["code"].as_i64().unwrap_or_else(|| panic!("{what}: {refusal}"));
             assert!([-32700, -32600, -32601, -32602].contains(&code), "{what}: {refusal}");
@@ -289,7 +289,7 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
     if let Some(told) = told {
         assert_eq!((&told["id"], &told["error"]["code"]), (&Value::Null, &json!(-32600)), "{told}");
     } else {
-        assert!(sent < 64, "everything was swallowed without a word");
+        assert!(sent < 64, "the daemon read everything without an error");
     }
 }
 

@@ -159,7 +159,7 @@ fn wider(rig: &Rig) -> Vec<(String, &'static str)> {
             "[policy]",
         ),
         (with("[policy.default]\nStateful = \"allow\"\nHardwareIO = \"allow\"\n"), "[policy]"),
-        (with("[http]\nallow_remote = true\nbind = \"0.0.0.0:0\"\n"), "[http]"),
+        (with("[http]\nallow_remote = true\nbind = \"0.0.0.0:0\"\n[http.tls]\nself_signed = true\n"), "[http]"),
         (
             with(&format!(
                 "[[http.tokens]]\nname = \"evil\"\nhash = \"sha256:{}\"\nscopes = [\"call\"]\n",
@@ -259,9 +259,9 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
         assert!(rig.closed(), "{how}: {}", rig.studio.status()["config"]);
         rig.nothing_widened(how);
         let read = rig.call("filesystem.read", &json!({ "path": rig.room.path().join("open/note.txt") }));
-        assert!(read["result"].is_null(), "{how}: closed defaults grant nothing");
+        assert!(read["result"].is_null(), "{how}: no rights are granted");
         let doctor = text(&rig.studio.run(&["doctor"]).stdout);
-        assert!(doctor.contains("closed defaults"), "{how}: {doctor}");
+        assert!(doctor.contains("no rights are granted"), "{how}: {doctor}");
         rig.studio.stop();
         for (path, bytes) in saved {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -431,7 +431,7 @@ fn the_terminal_of_the_daemon_asks() {
     let mut terminal = Terminal::start(command);
     terminal.until("Conductor is up");
     std::fs::write(&file, config.replace("per_minute = 600", "per_minute = 601")).unwrap();
-    let shown = terminal.until("Put it in force? y or n: ");
+    let shown = terminal.until("Accept this config.toml? y or n: ");
     assert!(shown.contains("+ limits.effect.per_minute = 601"), "{shown}");
     let mut said = String::new();
     while !said.ends_with("accepted") {

@@ -363,7 +363,7 @@ action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn"
     require!(stage.start_server());
     stage.until_jack("ready");
     let mut listener = require!(stage.peer(&["each", "into-mido"]));
-    assert!(listener.line().starts_with("813e"), "what ended meanwhile is said first");
+    assert!(listener.line().starts_with("813e"), "note-offs from the outage are sent first");
     stage.until_connected("box", true);
     hand.play(&[0x90, 36, 100]);
     assert_eq!(listener.line(), "913e4d", "and it plays on");

@@ -121,7 +121,7 @@ fn a_program_may_be_named_by_its_path_and_no_tool_presses_the_pad() {
     assert_eq!(refused["code"], "DENIED", "{refused}");
 }
 
-/// The soft and the hard limit of open files of a running process.
+/// The soft and the hard limit on open files of a running process.
 fn open_files(pid: u32) -> [u32; 2] {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let line = limits.lines().find_map(|it| it.strip_prefix("Max open files")).unwrap();
@@ -129,7 +129,7 @@ fn open_files(pid: u32) -> [u32; 2] {
     std::array::from_fn(|_| numbers.next().unwrap())
 }
 
-/// The daemon raises its own limit of open files. Programs that use `select` fail above 1024, so
+/// The daemon raises its own limit on open files. Programs that use `select` fail above 1024, so
 /// they get the limit that the daemon was started with.
 #[test]
 fn a_launched_program_has_the_file_limit_of_before_the_daemon() {

@@ -75,7 +75,7 @@ fn a_second_daemon_on_the_same_home_refuses_and_names_the_first() {
     let second = studio.run(&["up"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains(&format!("pid {}", studio.pid())), "{}", text(&second.stderr));
-    assert_eq!(studio.status()["lifecycle_state"], "Running", "the first one is undisturbed");
+    assert_eq!(studio.status()["lifecycle_state"], "Running", "the first daemon still runs");
 }
 
 #[test]

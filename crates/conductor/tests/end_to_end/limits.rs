@@ -181,7 +181,7 @@ fn within(mut child: std::process::Child) -> Output {
         pause(100);
     }
     let _ = child.kill();
-    panic!("it waits for ever");
+    panic!("the child process did not end in time");
 }
 
 #[test]
@@ -542,7 +542,7 @@ fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
     let impostor = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let ready = studio.up(&["--http", &impostor.local_addr().unwrap().to_string()]);
     assert!(ready["http"].is_null(), "{ready}");
-    assert_ne!(std::fs::read_to_string(&file).unwrap(), kept, "the impostor may know it");
+    assert_ne!(std::fs::read_to_string(&file).unwrap(), kept, "the other program may have received the old token");
     let status = studio.run(&["status"]);
     assert!(text(&status.stdout).contains("new token"), "{}", text(&status.stdout));
 }

@@ -16,6 +16,7 @@ mod console_desktop;
 mod console_page;
 mod devices;
 mod doors;
+mod first_minute;
 mod held;
 #[cfg(feature = "jack")]
 mod jack;
@@ -32,11 +33,13 @@ mod proxy;
 mod reload;
 mod scripts;
 mod secrets;
+mod service;
 mod skills;
 mod sound;
 mod spine;
 mod studio;
 #[cfg(feature = "jack")]
 mod taint;
+mod team;
 mod terminal;
 mod web;

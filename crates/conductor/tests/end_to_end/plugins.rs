@@ -186,7 +186,7 @@ fn a_new_plugin_works_as_it_is_written() {
     let made = studio.run(&["plugins", "new", "hello"]);
     assert!(made.status.success(), "{made:?}");
     assert!(studio.home().join("plugins/conductor-plugin.d.ts").exists());
-    assert!(!studio.run(&["plugins", "new", "hello"]).status.success(), "what is there is not written over");
+    assert!(!studio.run(&["plugins", "new", "hello"]).status.success(), "an existing file is not overwritten");
     assert!(!studio.run(&["plugins", "new", "shell"]).status.success());
     let checked = studio.run(&["--json", "plugins", "check", "hello"]);
     let shown: Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));

@@ -102,7 +102,7 @@ fn a_script_that_is_killed_at_any_step_repeats_no_effect() {
             once.dedup();
             if ended["result"] == "done" {
                 finished += 1;
-                // After its last record the killed run may have returned. A script that has
+                // The killed run may have returned after its last record. A script that has
                 // returned starts from the beginning.
                 let twice = step == 2 * CALLS && rows.len() == 2 * CALLS;
                 assert!(twice || rows == once, "step {step}, daemon {kills_daemon}: {rows:?}");

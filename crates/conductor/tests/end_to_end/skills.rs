@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A fenced block: the words after the fence, and its text.
+/// A fenced block: its info string and its text.
 fn blocks(page: &str) -> Vec<(&str, String)> {
     let mut lines = page.lines();
     let mut found = Vec::new();
@@ -134,7 +134,7 @@ fn the_inspector_lists_and_reads_a_skill() {
         let uri = skill.uri();
         let read = ask(&["--method", "resources/read", "--uri", &uri]);
         assert_eq!(read["contents"][0]["text"], skill.text);
-        // The extension is specified for the modern era.
+        // Only the modern era of the protocol has this extension.
         if era == "modern" {
             let listed = ask(&["--method", "skills/list"]);
             let names: Vec<&str> = listed["skills"]

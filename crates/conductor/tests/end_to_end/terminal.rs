@@ -58,7 +58,7 @@ fn the_daemon_on_a_terminal_asks_there() {
         ["until", "In", "port", "tool", "tier", "Allow"],
         "the head again: {shown}"
     );
-    assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "what deceives is written out: {shown}");
+    assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "deceptive characters are escaped: {shown}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     terminal.type_in("maybe\n");
     terminal.until("type y or n: ");
@@ -184,7 +184,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         let refused = bare(method, params);
         assert_eq!(refused["error"]["data"]["code"], "DENIED", "{method}: {refused}");
     }
-    assert_eq!(bare("pending.show", json!({ "id": short }))["result"]["state"], "pending", "looking is free");
+    assert_eq!(bare("pending.show", json!({ "id": short }))["result"]["state"], "pending", "reading needs no person");
     assert_eq!(bare("pending.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
@@ -237,7 +237,7 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     assert_eq!(person(&["approvals", "allow", &short]).0, Some(0));
     assert_eq!(script.call("conductor_send_sysex", &sysex(2))["result"]["status"], "confirmed");
     let (code, said) = person(&["approvals", "deny", &short]);
-    assert_eq!(code, Some(1), "what was used is used: {said}");
+    assert_eq!(code, Some(1), "a used approval cannot be used again: {said}");
 }
 
 /// `approvals list --watch` shows open and new questions, and a call waits for its answer.
@@ -254,7 +254,7 @@ fn someone_who_watches_is_asked() {
     script.ask("conductor_send_sysex", &sysex(2));
     watch.until("Allow this call once? [y/N]");
     say_yes(&mut watch, "allowed");
-    assert_eq!(script.answer()["result"]["status"], "confirmed", "the call was held while someone was there");
+    assert_eq!(script.answer()["result"]["status"], "confirmed", "the call waited while a person was present");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A path, with the limits of its files and lines.
+/// A path, with the maximum number of its files and lines.
 struct Limits {
     name: &'static str,
     files: usize,
@@ -12,7 +12,7 @@ struct Limits {
 const PAD: Limits = Limits { name: "pad path", files: 11, lines: 5000 };
 const CALL: Limits = Limits { name: "call path", files: 9, lines: 2500 };
 
-/// Faults of the table that starts at the mark of the path and ends at the next empty line.
+/// Faults in the table that starts at the mark of the path and ends at the next empty line.
 fn faults(limits: &Limits, document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
     let Some((_, after)) = document.split_once(&format!("<!-- {}:", limits.name)) else {
         return vec![format!("no {}", limits.name)];

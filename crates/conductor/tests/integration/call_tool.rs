@@ -1,5 +1,4 @@
-//! `conductor_call_tool`: a call through it is, for every step of the pipeline, the call that it
-//! contains.
+//! `conductor_call_tool`: every step of the pipeline treats the call as the call that it contains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +32,8 @@ fn wrapped(call: Call) -> Call {
     Call { tool: CALL_TOOL.to_owned(), arguments, ..call }
 }
 
-/// Everything that a caller and the log receive about a call, except how it was made.
+/// Everything that the caller and the log receive about a call, except the way in which it was
+/// made.
 #[derive(Debug, PartialEq)]
 struct Seen {
     outcome: Outcome,
@@ -187,7 +187,8 @@ async fn nesting_mappings_and_plugins_are_refused_and_recorded() {
     let mapping = Principal::Mapping { mode: "Default".into(), id: "kick".into() };
     let plugin = Principal::Plugin { name: "weather".into() };
     for who in [mapping, plugin] {
-        // The wrapped call of a mapping would be its inner call, so the wrapper itself is refused.
+        // The wrapped call of a mapping would become a call by the mapping itself, so the wrapper
+        // is refused.
         let call = Call { principal: who, ..echo() };
         assert_eq!(run(wrapped(call)).await, "DENIED");
     }

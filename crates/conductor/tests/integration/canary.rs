@@ -217,7 +217,11 @@ async fn a_secret_comes_out_of_no_notification() {
             assert_eq!(leaks(&heard[kind]).is_empty(), known, "{kind}: {}", heard[kind]);
             assert_eq!(heard[kind].contains("[secret:bird]"), known, "{kind}: {}", heard[kind]);
         }
-        assert!(leaks(&heard["panic"]).is_empty(), "a panic is told without its words: {}", heard["panic"]);
+        assert!(
+            leaks(&heard["panic"]).is_empty(),
+            "the reply after a panic does not contain the panic message: {}",
+            heard["panic"]
+        );
     }
 }
 

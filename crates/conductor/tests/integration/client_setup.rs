@@ -150,7 +150,7 @@ fn a_missing_an_empty_and_a_nearly_empty_file_come_back_too() {
     }
 }
 
-/// Other edits between set-up and removal stay; only our entry goes.
+/// Other edits between set-up and removal stay; only our entry is removed.
 #[test]
 fn a_change_in_between_is_kept() {
     for client in with_files() {
@@ -250,7 +250,7 @@ fn skills_are_copied_updated_and_removed_but_never_taken_from_a_person() {
     for client in with_files() {
         let desk = Desk::new(Platform::current());
         let Some(folder) = skill_folders::folder(client, &desk.places).or_else(|| {
-            // The folder of the skills may be elsewhere than the file.
+            // The folder of the skills may be in a different place than the file.
             let parent = desk.places.paths(client.skills).first()?.parent()?.to_owned();
             std::fs::create_dir_all(parent).unwrap();
             skill_folders::folder(client, &desk.places)
@@ -288,7 +288,8 @@ fn loader(path: &str) -> Option<PathBuf> {
     if program.exists() { Some(program) } else { mcp_process::missing(&format!("the client {path}")) }
 }
 
-/// Sets a client up next to its other servers, and returns what the program itself reads.
+/// Sets a client up next to its other servers, and returns the entry as the client's own program
+/// reads it.
 fn read_by(name: &str, program: &Path, arguments: &[&str]) -> (Desk, String) {
     let client = Client::named(name).unwrap();
     let desk = Desk::new(Platform::Linux);
@@ -375,7 +376,8 @@ fn gemini_reads_its_file() {
     assert!(text.contains(&shown) && text.contains("search: python"), "{text}");
 }
 
-/// Cline has no list; its own removal reads the file and writes the rest.
+/// Cline has no command that lists servers. Its command that removes a server reads the file and
+/// writes the rest.
 #[test]
 fn cline_reads_its_file() {
     let Some(program) = loader("@cline/cli-linux-x64/bin/cline") else { return };

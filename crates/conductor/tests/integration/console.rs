@@ -1,5 +1,5 @@
-//! The routes of the console, with a daemon in this process: who may use them, what a person
-//! decides there, and what a page receives.
+//! The routes of the console, with a daemon in this process: access, decisions of a person, and
+//! events for a page.
 
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::event::Taint;
@@ -54,7 +54,7 @@ action = { type = "CallTool", tool = "conductor_panic", arguments = {} }
 name = "Mix"
 "#;
 
-/// Limit in real time for an event. No test asserts on it.
+/// Longest wait for an event, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon that serves the console.
@@ -107,7 +107,7 @@ impl Stage {
         Page { address: self.address, key: text("key"), session: text("session") }
     }
 
-    /// Starts a call of a model.
+    /// Starts a call by a model.
     fn call(&self, tool: &str, arguments: Value) -> JoinHandle<Result<Value, ToolError>> {
         self.call_on(7, tool, arguments)
     }
@@ -202,7 +202,7 @@ impl Events {
         }
     }
 
-    /// Waits for an event whose data fit.
+    /// Waits for an event whose data match.
     async fn until(&mut self, wanted: &str, fits: impl Fn(&Value) -> bool) -> (u64, Value) {
         loop {
             let (seq, data) = self.next(wanted).await;
@@ -257,7 +257,8 @@ fn no_route_answers_without_the_key_or_to_another_page() {
         let ask = |headers: &[(&str, &str)]| {
             stage.block_on(send(stage.address, &request(stage.address, method, path, headers, ""))).status
         };
-        // Another site, another server on this machine, a page that a person typed, and no browser.
+        // The values of `Sec-Fetch-Site` for another site, another server on this machine, an
+        // address typed by a person, and a program that is not a browser.
         for site in ["cross-site", "same-site", "none", ""] {
             assert_eq!(ask(&[key, json, ("Sec-Fetch-Site", site)]), 403, "{path} {site}");
         }
@@ -362,7 +363,7 @@ fn a_page_goes_on_where_it_was() {
         let (_, meters) = events.until("meters", |it| it["firings"]["Default/kick"]["count"] == 1).await;
         assert_eq!(meters["held"]["pads"], json!(["on:36/0"]));
         drop(events);
-        // The page is away while more happens.
+        // More events happen while the page is disconnected.
         stage.daemon.handle().switch_mode(Some("Mix".into()), Taint::Clean).await.unwrap();
         let mut again = page.events(first).await;
         (first, again.until("modes", |it| it["current"] == "Mix").await.0)
@@ -510,7 +511,7 @@ fn virtual_pads_count_as_network_can_be_learned_and_are_released() {
     for bad in ["", "t:5", "dev:pads on:1", "mode:Mix", "nonsense"] {
         assert_eq!(stage.block_on(page.send("POST", "/console/play", &play(bad))).status, 400, "{bad}");
     }
-    // The page goes away with two pads pressed.
+    // The page is closed while two pads are pressed.
     stage.block_on(events.until("meters", |it| it["held"]["pads"].as_array().is_some_and(|it| it.len() == 2)));
     let mut second = stage.block_on(stage.page().events(0));
     drop(events);

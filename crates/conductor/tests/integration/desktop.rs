@@ -7,7 +7,7 @@ use conductor_core::engine::Stroke;
 use conductor_core::event::Taint;
 use conductor_core::focus::{Focus, Window};
 use conductor_gateway::report::BackendState;
-use conductor_hosts::desktop::x11::XTest;
+use conductor_hosts::desktop::enigo_keys::EnigoKeys;
 use conductor_hosts::desktop::{Desktop, Job, Session};
 use conductor_hosts::focus::{self, x11::Watcher};
 use conductor_testkit::daemon::{Setup, TestDaemon};
@@ -80,7 +80,7 @@ fn text_and_keys_arrive_byte_for_byte() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
     let (typed, mut terminal) = typing(&server, &dir);
-    let mut keys = XTest::on(server.display.clone());
+    let mut keys = EnigoKeys::on(Some(server.display.clone()));
     for job in [
         Job::Text(TEXT.into()),
         key(&[], KeyName::Return),
@@ -113,7 +113,7 @@ fn another_sender_writes_the_same() {
 #[test]
 fn the_mouse_goes_where_it_is_sent() {
     let server = require!(x11::start());
-    let mut keys = XTest::on(server.display.clone());
+    let mut keys = EnigoKeys::on(Some(server.display.clone()));
     keys.carry_out(&Job::Click { button: MouseButton::Left, at: Some((123, 77)) }).expect("clicked");
     let said = server.command("xdotool").args(["getmouselocation", "--shell"]).output().expect("xdotool was probed");
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -123,7 +123,7 @@ fn the_mouse_goes_where_it_is_sent() {
 #[test]
 fn a_held_key_goes_down_and_up() {
     let server = require!(x11::start());
-    let mut keys = XTest::on(server.display.clone());
+    let mut keys = EnigoKeys::on(Some(server.display.clone()));
     let shift = |stroke| Job::Key {
         keys: Arc::new(Keystroke { modifiers: vec![Modifier::Shift], key: None, hold: true }),
         stroke,
@@ -145,7 +145,7 @@ fn a_held_key_goes_down_and_up() {
 
 #[test]
 fn without_a_display_the_reason_is_told_and_nothing_hangs() {
-    let mut keys = XTest::on(":nowhere".into());
+    let mut keys = EnigoKeys::on(Some(":nowhere".into()));
     let why = keys.carry_out(&Job::Text("x".into())).expect_err("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
     let why = Watcher::open(":nowhere").err().expect("there is no such display").to_string();
@@ -212,7 +212,7 @@ name = "Mix"
     };
     assert_eq!(next_mode(&rename), "Mix", "the title alone changed");
     drop(server);
-    assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "at the end nobody knows");
+    assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "the front window is unknown at the end");
     let why = thread.join().expect("it ended with the display").to_string();
     assert!(why.contains("display"), "{why}");
 }
@@ -321,7 +321,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.until_mode("Default");
 
     // A pad counts as a person: the chosen mode stays until another window is in front, or
-    // permanently.
+    // permanently if the file disables that.
     daemon.tap(36);
     daemon.until_mode("Mix");
     let auto = daemon.block_on(daemon.handle().switch_mode(None, Taint::Clean)).expect("there are rules");
@@ -333,7 +333,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
         bring_to_front(&server, fronts.next()?);
         (daemon.status().current_mode == "Default").then_some(())
     });
-    assert!(released.is_some(), "another window lets go of what a person chose");
+    assert!(released.is_some(), "another front window ends the person's choice");
     bring_to_front(&server, live);
     let rules = "default = \"Default\"\nrelease_on_focus_change = false";
     daemon.reload(&with(rules));

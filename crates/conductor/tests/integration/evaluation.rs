@@ -17,7 +17,7 @@ use conductor_testkit::tokens;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// A file of the evaluation.
+/// Reads a file of the evaluation.
 fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-testkit/eval").join(name);
     toml::from_str(&std::fs::read_to_string(&path).expect("a file")).unwrap_or_else(|fault| panic!("{name}: {fault}"))
@@ -114,7 +114,7 @@ impl DemoStudio {
         DemoStudio { daemon, client, config, _granted: granted }
     }
 
-    /// Restores the state of the start, so that the next task finds the demo as it is.
+    /// Restores the initial state of the demo for the next task.
     fn reset(&mut self) {
         self.daemon.reload(&self.config);
         for (tool, arguments) in [
@@ -193,7 +193,7 @@ struct Replayed {
     calls: Vec<(String, Value, String)>,
 }
 
-/// Replays the calls of a task. Returns the faults of its end.
+/// Replays the calls of a task. Returns the differences from the expected final state.
 fn replay(studio: &mut DemoStudio, task: &Task) -> Result<Replayed, Vec<String>> {
     studio.reset();
     let (mut answers, mut calls) = (Vec::new(), Vec::new());
@@ -255,7 +255,7 @@ const BEGIN: &str =
     "<!-- generated: CONDUCTOR_BLESS=1 cargo test -p conductor --features studio --test integration evaluation -->";
 const END: &str = "<!-- end of the generated part -->";
 
-/// The lists before there were views.
+/// Tools and tokens of the lists before views were added.
 const BEFORE: (usize, usize, usize) = (109, 22_174, 53_563);
 const BUDGETS: [(ToolView, Option<usize>); 6] = [
     (ToolView::Core, Some(6000)),
@@ -393,8 +393,8 @@ fn compare_with_page(part: &str) {
     assert!(page == wanted, "docs/clients.md is not current; write it with CONDUCTOR_BLESS=1");
 }
 
-/// Codes of examples that are correct calls: a person must approve them, or they need a running
-/// program.
+/// Error codes that correct example calls may return: a person must approve the call, or it needs a
+/// running program.
 fn may_end_with(tool: &str) -> &'static [&'static str] {
     match tool {
         "live_fire_clip" | "live_fire_scene" | "live_transport" | "get_object_value" => &["UNSUPPORTED"],

@@ -219,7 +219,7 @@ async fn a_whole_modern_session_without_initialize() {
     let acknowledged = client.next().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(listen));
-    // The client subscribed to prompts, not to tools, so a change of the tools sends no
+    // The client subscribed to prompts, not to tools, so a change to the tools sends no
     // notification.
     studio.studio.edit_catalog(|catalog| catalog.remove(tools::PICTURE));
     studio.studio.events.uri_changed("test://echo");

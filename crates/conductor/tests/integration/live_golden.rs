@@ -11,10 +11,10 @@ use crate::live::{Client, Stage, write_wav};
 fn deviations() -> Deviations {
     Deviations::with(&[
         ("14", "!broken", "the recorded notes resource was cut into invalid JSON"),
-        ("20", "/clips/*/filePath", "the sample lies beside the Set, so that it can be rendered"),
-        ("22", "/path", "renders lie in the home"),
+        ("20", "/clips/*/filePath", "the sample is next to the Set, so that it can be rendered"),
+        ("22", "/path", "renders are stored in the home"),
         ("22", "/note", "prose"),
-        ("30", "/clips/*/filePath", "the sample lies beside the Set, so that it can be rendered"),
+        ("30", "/clips/*/filePath", "the sample is next to the Set, so that it can be rendered"),
     ])
 }
 

@@ -38,6 +38,7 @@ mod patch_tools;
 mod pipeline;
 mod pipeline_property;
 mod plans;
+mod platforms;
 mod plugins;
 mod scripts;
 mod seeds;

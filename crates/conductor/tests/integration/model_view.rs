@@ -1,4 +1,4 @@
-//! What a model sees: views, short schemas, descriptions, and errors that teach.
+//! The model's view of Conductor: views, short schemas, descriptions, and helpful errors.
 
 use conductor::doors::mcp::INSTRUCTIONS;
 use conductor_core::config::ToolView;

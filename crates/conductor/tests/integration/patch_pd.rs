@@ -58,7 +58,7 @@ impl PdStage {
         assert_eq!(picture(&written.root()), ours);
         self.tools.patches.reconcile(root).expect("Pd answers");
         let after = self.tools.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
-        assert_eq!(revision, after, "we believe something else than Pd shows");
+        assert_eq!(revision, after, "the document differs from the patch in Pd");
     }
 
     fn errors(&self) -> Vec<String> {
@@ -909,7 +909,11 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     tools.ok("redo_patch", json!({ "patch_id": "m", "steps": 1 })).await;
     tools.patches.reconcile("m").expect("Pd answers");
     let info = tools.ok("get_patch_info", json!({ "patch_id": "m" })).await;
-    assert_eq!((&info["object_count"], &info["revision"]), (&json!(4), &json!(6)), "Pd shows what we believe");
+    assert_eq!(
+        (&info["object_count"], &info["revision"]),
+        (&json!(4), &json!(6)),
+        "the document equals the patch in Pd"
+    );
     // Edits that Pd cannot make are detected by reading back, and rolled back.
     let error = tools.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;
     assert_eq!(error.code, Code::BadInput);

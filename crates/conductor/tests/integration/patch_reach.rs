@@ -100,7 +100,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     let limits = fact(&question, "limits");
     assert_eq!(limits, Kept::here(PdAudio::Off).sentence());
     assert_eq!(limits.contains("no other file and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
-    // The answer of the client's own dialog is refused.
+    // An answer from the client's own dialog is refused.
     let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
     assert!(studio.approvals.allow(studio, question.id, client).await.is_err());
@@ -353,7 +353,7 @@ async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
     tools.ok("close_patch", json!({ "patch_id": "h" })).await;
     tools.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;
     tools.asked("save_patch", json!({ "patch_id": "f", "path": "helper.pd", "overwrite": true })).await;
-    // If another program changes the file, the next change of the patch needs approval for the new
+    // If another program changes the file, the next change to the patch needs approval for the new
     // content.
     tools.write("helper.pd", &helper.replace("outlet;", "outlet;\n#X obj 90 90 textfile;"));
     tools.asked("add_max_object", json!({ "patch_id": "user", "obj_type": "helper", "position": [200, 1] })).await;

@@ -156,7 +156,7 @@ async fn invalid_input_never_reaches_code() {
     }
     assert_eq!(studio.runs.of(tools::SET), 0);
     assert!(results(&studio).iter().all(|it| it.1 == AuditResult::Invalid && it.2 == 0));
-    assert_eq!(phases(&studio), ["outcome"; 4], "no intent for what never ran");
+    assert_eq!(phases(&studio), ["outcome"; 4], "a refused call has no intent");
     assert!(studio.studio.circuits.list().is_empty());
 }
 
@@ -295,7 +295,7 @@ async fn a_breaker_is_for_one_target_and_its_changes_are_recorded() {
     }
     let refused = call("bad").await;
     assert_eq!(error(&refused).code, Code::CircuitOpen);
-    assert!(error(&refused).message.starts_with("test.dial is off for bad after 5 failures"), "{:?}", error(&refused));
+    assert!(error(&refused).message.starts_with("test.dial is disabled for bad after 5 "), "{:?}", error(&refused));
     value(&call("good").await);
     value(&call("").await);
     let listed = studio.studio.circuits.list();
@@ -428,7 +428,7 @@ async fn cancelled_before_during_and_after() {
     cancel.cancel();
     assert_eq!(pipeline::run(&studio.studio, call).await.outcome(), &Outcome::Cancelled);
     assert_eq!(studio.runs.of(tools::SET), 0);
-    assert_eq!(phases(&studio), ["outcome"], "nothing was about to happen");
+    assert_eq!(phases(&studio), ["outcome"], "a call without an effect has no intent");
     // A handler that reacts to the cancellation stops without an effect.
     let (call, cancel) = cancellable(tools::SLOW_EFFECT, json!({}));
     let (reply, ()) = tokio::join!(pipeline::run(&studio.studio, call), async {
@@ -522,7 +522,7 @@ async fn the_tool_that_is_never_refused_runs_without_a_log_and_its_record_waits(
 }
 
 /// A read that diagnoses the daemon runs at the human door, whatever the state of the log, the
-/// policy and the limits. A model gets no wider way because of it.
+/// policy and the limits. A model gets no additional access because of it.
 #[tokio::test]
 async fn a_diagnosis_runs_at_the_human_door_without_a_log_and_for_a_model_it_does_not() {
     let read = Rate { per_minute: 60, burst: 1 };

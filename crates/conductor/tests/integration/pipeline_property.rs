@@ -177,7 +177,7 @@ fn check(studio: &TestStudio, sent: usize, unrecordable: usize) -> Result<(), Te
             prop_assert!(intent < at, "intent before outcome");
         }
         let Some(tool) = catalog.get(&facts.tool) else {
-            prop_assert_eq!(outcome.attempts, 0, "what is unknown never runs");
+            prop_assert_eq!(outcome.attempts, 0, "an unknown tool never runs");
             continue;
         };
         *allowed.entry(tool.name.to_string()).or_default() += outcome.attempts as usize;
@@ -194,14 +194,14 @@ fn check(studio: &TestStudio, sent: usize, unrecordable: usize) -> Result<(), Te
         }
     }
     for never in [tools::DANGER, tools::ASK, tools::HIDDEN] {
-        prop_assert_eq!(studio.runs.of(never), 0, "{} ran without leave", never);
+        prop_assert_eq!(studio.runs.of(never), 0, "{} ran without an approval", never);
     }
     for circuit in studio.studio.circuits.list() {
         let counted = matches!(circuit.tool.as_str(), tools::FAIL | tools::FAIL_EFFECT | tools::PANIC);
         prop_assert!(counted || (circuit.state == State::Passing && circuit.failures_total == 0), "{circuit:?}");
         prop_assert!(circuit.cause.as_ref().is_none_or(|(code, _)| code.counts_for_breaker()));
     }
-    prop_assert_eq!(studio.studio.traffic.running(), 0, "every slot was given back");
+    prop_assert_eq!(studio.studio.traffic.running(), 0, "every slot was released");
     Ok(())
 }
 

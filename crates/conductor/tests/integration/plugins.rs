@@ -214,7 +214,10 @@ async fn a_call_that_is_given_up_takes_its_process_along() {
     let pid = runner.pid().unwrap();
     let nothing = json!({});
     let call = runner.call("x.waits", &nothing);
-    assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "only the clock on the wall sees it");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), call).await.is_err(),
+        "the CPU limit does not end a waiting call"
+    );
     adds(&runner).await;
     assert_ne!(runner.pid(), Some(pid));
     // The runtime reaps the process soon after. Until then the process is dead, not running.
@@ -447,7 +450,7 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
     assert!(!fixture.has("greeter.greet"), "found is not enabled");
 
     fixture.configure("[plugins.greeter]\nenabled = true\n").await;
-    assert_eq!(fixture.status("greeter").0, Status::Disabled, "nobody has seen it: there is no pin");
+    assert_eq!(fixture.status("greeter").0, Status::Disabled, "no person has enabled it: there is no pin");
     assert!(fixture.status("greeter").1.unwrap().contains("no `pin`"));
 
     let row = fixture.row("greeter", "").await;
@@ -459,7 +462,7 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
     assert_eq!(
         fixture.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code,
         Code::BadInput,
-        "closed, though its author said nothing"
+        "the input schema is closed by default"
     );
 
     let pid = fixture.plugins.reports()[0].pid;
@@ -484,7 +487,7 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     fixture.write("greeter.js", &greeter("Hallo"));
     fixture.plugins.look().await;
     assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
-    assert!(fixture.has("greeter.greet"), "whoever calls it is told why");
+    assert!(fixture.has("greeter.greet"), "callers receive the reason");
     let written = fixture.test.journal.written().len();
     let error = fixture.error("greeter.greet", who.clone()).await;
     assert_eq!(error.code, Code::PinMismatch);
@@ -539,7 +542,7 @@ async fn a_definition_that_is_another_each_time_is_a_mismatch() {
     fixture.write("greeter.js", &greeter("Hello").replace("'Greets by name.'", "'Greets ' + Math.random()"));
     fixture.configure(&fixture.row("greeter", "").await).await;
     assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
-    assert!(!fixture.has("greeter.greet"), "what was seen once was never loaded, so there is nothing to show");
+    assert!(!fixture.has("greeter.greet"), "the enabled version was never loaded, so no tools are listed");
 }
 
 #[tokio::test]
@@ -585,7 +588,7 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
     fixture.write("twin.js", &twin);
     let twin_row = fixture.row("twin", "file = \"twin.js\"").await;
     fixture.configure(&format!("{sound}{twin_row}")).await;
-    assert_eq!(fixture.status("twin").0, Status::InitFailed, "it calls itself something else");
+    assert_eq!(fixture.status("twin").0, Status::InitFailed, "its manifest has another name");
     fixture.configure(&format!("{sound}{}", twin_row.replace("[plugins.twin]", "[plugins.greeter-x]"))).await;
     assert_eq!((fixture.status("greeter").0, fixture.status("greeter-x").0), (Status::Ready, Status::Ready));
 }
@@ -609,7 +612,7 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     assert!(reason("config = { pitch = 20 }\n").await.contains("config.pitch: 20 is less than"));
     assert!(
         reason("config = { pitch = 440, key = \"literal\" }\n").await.contains("key"),
-        "a secret does not stand in the file"
+        "a secret must not be in the file"
     );
     assert_eq!(
         reason("config = { pitch = 440 }\n").await,
@@ -627,7 +630,7 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     );
     fixture.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
     let told = fixture.text("tuner.pitch", json!({})).await;
-    assert_eq!(told, "440 {{secret:tuner.key}}", "a handle, and never the value");
+    assert_eq!(told, "440 {{secret:tuner.key}}", "the plugin receives a handle, never the value");
     let log = || String::from_utf8(fixture.log.lock().unwrap().clone()).unwrap();
     while !log().contains("plugin tuner: tuned to 440") {
         tokio::task::yield_now().await;
@@ -885,8 +888,11 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
         let end = fixture.text("x.get", json!({ "url": url })).await;
         assert!(end.starts_with("DENIED") || end.starts_with("BAD_INPUT"), "{url}: {end}");
     }
-    assert_eq!(seen(), before, "nothing of that was connected to");
-    assert!(get("/away", None, false).await.starts_with("DENIED"), "a redirect leads out of what is granted");
+    assert_eq!(seen(), before, "none of these requests opened a connection");
+    assert!(
+        get("/away", None, false).await.starts_with("DENIED"),
+        "a redirect to a host that is not granted is refused"
+    );
     assert_eq!(seen(), before + 1);
 }
 
@@ -977,10 +983,10 @@ fn a_hole_in_the_engine_leads_nowhere() {
         command.args(arguments).args(["--skip", &format!("attempt={what}"), "--skip", &format!("boxed={boxed}")]);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().code()
     };
-    assert_eq!(end("nothing", "yes"), Some(42), "the box itself kills nobody");
+    assert_eq!(end("nothing", "yes"), Some(42), "the sandbox alone ends no process");
     for what in ["read", "write", "list", "connect", "unix", "spawn", "thread", "kill", "limits", "code"] {
-        assert_eq!(end(what, "no"), Some(42), "{what}: without the box it works");
-        assert_ne!(end(what, "yes"), Some(42), "{what}: in the box it does not");
+        assert_eq!(end(what, "no"), Some(42), "{what}: works without the sandbox");
+        assert_ne!(end(what, "yes"), Some(42), "{what}: fails in the sandbox");
     }
 }
 

@@ -148,7 +148,7 @@ async fn a_script_that_needs_a_person_stops_and_continues_after_the_yes() {
     let journal = journals(&studio).remove(0);
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&journal).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    // Before the yes, a repetition makes no call again, and asks no second question.
+    // Before the approval, a repeated run makes no call twice and asks no second question.
     let again = run(&studio, code).await.unwrap_err();
     assert_eq!(again.extras.question, asked.extras.question);
     assert_eq!((studio.runs.of(tools::SET), studio.runs.of(tools::DANGER)), (1, 0));
@@ -158,7 +158,7 @@ async fn a_script_that_needs_a_person_stops_and_continues_after_the_yes() {
     assert_eq!((studio.runs.of(tools::SET), studio.runs.of(tools::DANGER)), (2, 1));
     assert_eq!(done["execution_id"], asked.extras.more["execution_id"]);
     assert_eq!(journals(&studio), Vec::<PathBuf>::new());
-    // A finished script starts fresh.
+    // A script that has finished starts from the beginning.
     let fresh = run(&studio, code).await.unwrap_err();
     assert_eq!(fresh.code, Code::ApprovalRequired);
     assert_ne!(fresh.extras.more["execution_id"], asked.extras.more["execution_id"]);
@@ -173,14 +173,14 @@ async fn another_caller_another_policy_and_an_expired_journal_do_not_continue() 
     let other = call_as(&studio.studio, principal("other"), "conductor_run_script", json!({ "code": code })).await;
     assert_ne!(other.unwrap_err().extras.more["execution_id"], first.extras.more["execution_id"]);
     assert_eq!(studio.runs.of(tools::SET), 2, "another caller has another journal");
-    // A changed policy: the caller learns it once, with the calls that were made.
+    // After a policy change, the caller receives one notice with the calls that were made.
     studio.studio.set_policy(PolicyInForce { policy: Policy::default(), version: Digest::of(b"another") });
     let stale = run(&studio, code).await.unwrap_err();
     assert_eq!((stale.code, stale.effect), (Code::PlanStale, Some(Effect::Done)));
     assert_eq!(studio.runs.of(tools::SET), 2);
     let fresh = run(&studio, code).await.unwrap_err();
     assert_eq!((fresh.code, studio.runs.of(tools::SET)), (Code::ApprovalRequired, 3));
-    // The journal ends with its approval.
+    // The journal expires together with its approval.
     studio.time.advance(std::time::Duration::from_millis(LIFE + 120_000));
     assert_eq!(run(&studio, code).await.unwrap_err().code, Code::ApprovalRequired);
     assert_eq!(studio.runs.of(tools::SET), 4);
@@ -199,7 +199,7 @@ async fn a_failed_script_does_not_repeat_its_effects() {
     }
     // The effect occurred once; the failed call, which had no effect, was made in each run.
     assert_eq!((studio.runs.of(tools::SET), studio.runs.of(tools::FAIL_EFFECT)), (1, 3));
-    // A script without an effect starts fresh, so that it reads the present state.
+    // A script without an effect starts from the beginning, so that it reads the current state.
     for _ in 0..2 {
         run(&studio, "await studio.daemon.test_echo({ text: 'x' }); throw new Error('no')").await.unwrap_err();
     }
@@ -253,7 +253,7 @@ async fn limits_end_a_script_with_everything_done_so_far() {
             .unwrap_err();
     assert_eq!((over.code, over.effect), (Code::Unsupported, Some(Effect::Done)));
     assert_eq!(over.extras.more["calls"].as_array().unwrap().len(), 5);
-    // A larger limit continues.
+    // With a higher limit, the script continues.
     let more = json!({ "code": many, "max_calls": 8 });
     let over = call_as(&studio.studio, principal("demo"), "conductor_run_script", more).await.unwrap_err();
     assert_eq!((over.code, studio.runs.of(tools::SET)), (Code::Unsupported, 8));
@@ -273,16 +273,22 @@ async fn limits_end_a_script_with_everything_done_so_far() {
 async fn the_time_of_a_script_ends_it_and_its_call() {
     let studio = Arc::new(plain());
     let inner = Arc::clone(&studio);
-    let code = "await studio.daemon.test_set({ text: 'a' }); await studio.daemon.test_slow({}); return 1";
+    let code = "await studio.daemon.test_slow({}); await studio.daemon.test_set({ text: 'a' }); \
+                await studio.daemon.test_slow({}); return 1";
     let running = tokio::spawn(async move { run(&inner, code).await });
+    // The second slow call starts later than the script, so that the script's limit ends it, not
+    // its own timeout.
     studio.runs.until(tools::SLOW, 1).await;
-    studio.time.advance(std::time::Duration::from_secs(30));
+    studio.time.advance(std::time::Duration::from_secs(10));
+    studio.runs.release.notify_one();
+    studio.runs.until(tools::SLOW, 2).await;
+    studio.time.advance(std::time::Duration::from_secs(20));
     let late = running.await.unwrap().unwrap_err();
     assert_eq!((late.code, late.effect), (Code::Timeout, Some(Effect::Done)), "{late:?}");
-    // The identical script continues after the call that was made.
+    // The identical script continues after the calls that were made.
     let inner = Arc::clone(&studio);
     let running = tokio::spawn(async move { run(&inner, code).await });
-    studio.runs.until(tools::SLOW, 2).await;
+    studio.runs.until(tools::SLOW, 3).await;
     studio.runs.release.notify_one();
     assert_eq!(running.await.unwrap().unwrap()["result"], 1);
     assert_eq!(studio.runs.of(tools::SET), 1);
@@ -323,7 +329,7 @@ async fn scripts_mappings_plugins_and_webhooks_cannot_run_scripts() {
             call_as(&studio.studio, who.parse().unwrap(), "conductor_run_script", json!({ "code": "1" })).await;
         assert_eq!(refused.unwrap_err().code, Code::Denied, "{who}");
     }
-    // A mapping with such a call is a fault of the configuration.
+    // A mapping with such a call is a fault in the configuration.
     for tool in ["conductor_run_script", "conductor.run.script", "conductor_call_tool"] {
         let text = format!(
             "schema = 1\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 1 }}\n\
@@ -334,7 +340,7 @@ async fn scripts_mappings_plugins_and_webhooks_cannot_run_scripts() {
     }
 }
 
-/// The facts of a record that must not depend on how the call was made.
+/// The facts of a record that are the same for direct calls and calls from scripts.
 type Facts = (String, Option<Tier>, Option<Digest>, String, bool, OutcomeFacts);
 
 fn facts_of(facts: &CallFacts, outcome: &OutcomeFacts) -> Facts {
@@ -401,7 +407,8 @@ fn rule() -> impl Strategy<Value = Rule> {
     })
 }
 
-/// Makes the calls in order; a call that needs a yes is repeated once after it if the case has one.
+/// Makes the calls in order. If a call needs an approval and the case provides one, the call is
+/// repeated once after it.
 async fn directly(studio: &TestStudio, cases: &[Case]) -> Vec<String> {
     let mut ends = Vec::new();
     for case in cases {
@@ -475,8 +482,8 @@ async fn by_script(studio: &TestStudio, cases: &[Case]) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
-    /// Random calls under random rules, limits and circuit breakers: a call of a script ends as a
-    /// direct call does, runs its handler as often, and leaves the same record.
+    /// Random calls under random rules, limits and circuit breakers: a call from a script ends like
+    /// a direct call, runs its handler equally often, and leaves the same record.
     #[test]
     fn a_call_of_a_script_is_a_direct_call(
         cases in prop::collection::vec(case(), 1..14),
@@ -562,13 +569,13 @@ fn all_changes_of_the_configuration_become_one_plan() {
                 const rows = await studio.daemon.get_mappings({ mode });\n\
                 return [a, b, c, rows.mappings.length]";
     let done = script_on(&daemon, code).unwrap();
-    // Each answers the number of changes so far, and later reads see the old configuration.
+    // Each call returns the number of changes so far. Later reads still see the old configuration.
     assert_eq!(done["result"], json!([{ "planned": 1 }, { "planned": 2 }, { "planned": 3 }, 3]));
     let plan = &done["plan"];
     assert_eq!(plan["changes"].as_array().unwrap().len(), 3);
     let plans = on(&daemon, "conductor_list_plans", json!({})).unwrap();
     assert_eq!(plans["plans"].as_array().unwrap().len(), 1);
-    // Index 1 means the row that the script could read: "two".
+    // Index 1 is the row that the script could read: "two".
     let diff = plan["diff_preview"].as_str().unwrap();
     assert!(
         diff.contains("- id = \"one\"") && diff.contains("- id = \"two\"") && !diff.contains("- id = \"three\""),

@@ -207,7 +207,7 @@ fn a_chord_and_a_double_tap_on_one_key() {
     assert_eq!(
         fired(&config, "on:60 t:10 off:60 t:280 on:60 t:100 off:60"),
         "340 double DoubleTap",
-        "the time stamps decide, not when the chord stage let go"
+        "the time stamps decide, not the end of the chord stage"
     );
     assert_eq!(fired(&config, "on:60 t:10 off:60 t:90 on:60 t:5 on:64 t:300"), "105 third NoteChord\n300 c Note");
 }
@@ -238,5 +238,5 @@ fn a_mode_switch_does_not_cancel_a_press() {
 fn a_waiting_press_says_so() {
     let records = run(&three(), "on:36 t:100 off:36").records;
     assert_eq!(records[0].outcome, Outcome::Deferred);
-    assert_eq!(records[0].line(), "0 on:36@100 Press deferred (waits for a longer gesture)");
+    assert_eq!(records[0].line(), "0 on:36@100 Press deferred (a longer gesture is still possible)");
 }

@@ -82,7 +82,7 @@ fn encoders_of_every_kind_at_their_wrap_points() {
     assert_eq!(
         fired(&absolute, "cc:16=126 t:1 cc:16=127 t:1 cc:16=127 t:1 cc:16=126"),
         "1 right EncoderTurn\n2 right EncoderTurn\n3 left EncoderTurn",
-        "the first message only says where it stands; the rail counts on"
+        "the first message only sets the position; turns at the end of the range count"
     );
     let nrpn = rules(r#"turn: "EncoderTurn", cc = 96, mode = "nrpn_inc_dec", parameter = 300 -> HIT"#);
     assert_eq!(fired(&nrpn, "cc:99=2 cc:98=44 t:1 cc:96=0 t:1 cc:97=0"), "1 turn EncoderTurn\n2 turn EncoderTurn");

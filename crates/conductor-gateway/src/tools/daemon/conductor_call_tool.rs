@@ -1,4 +1,4 @@
-//! `conductor_call_tool`: calls any tool by its name. The pipeline replaces the call by the call of
+//! `conductor_call_tool`: calls any tool by its name. The pipeline replaces the call with a call to
 //! that tool before the first step, so this handler never runs.
 
 use super::prelude::*;
@@ -20,10 +20,10 @@ pub fn definition() -> Definition {
     tool(CALL_TOOL, Tier::HardwareIo, TOOLSET, &(), run).text(
         "Call tool",
         "Calls a tool that is not in your list. Call conductor_find_tools first and use its signature. The call is treated exactly like \
-         a direct call of that tool: the same approvals and errors.",
+         a direct call to that tool: the same approvals and errors.",
     )
 }
 
 async fn run((): (), _cx: Context, _args: Args) -> Result<Output, ToolError> {
-    Err(ToolError::new(Code::Internal, "the call was not replaced by the call of its tool"))
+    Err(ToolError::new(Code::Internal, "the call was not replaced with a call to its tool"))
 }

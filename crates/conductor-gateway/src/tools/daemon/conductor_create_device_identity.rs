@@ -26,9 +26,9 @@ pub fn definition() -> Definition {
     tool("conductor_create_device_identity", Tier::ConfigChange, TOOLSET, &(), run)
         .text(
             "Create device identity",
-            "Plans an alias for a controller. Matcher types: ExactName, NameContains, NameRegex, PlatformId, UsbTopology, ControllerGuid \
-             {pattern}; UsbIdentifier {vendor_id, product_id}; CoreMidiUniqueId {value}. Use names from conductor_list_devices. Nothing \
-             changes until a person applies the plan.",
+            "Plans an alias for a controller. Matchers with {pattern}: ExactName, NameContains, NameRegex, PlatformId, UsbTopology, \
+             ControllerGuid. Others: UsbIdentifier {vendor_id, product_id}, CoreMidiUniqueId {value}. Use names from conductor_list_devices. \
+             Nothing changes until a person applies the plan.",
         )
         .summary(|arguments| format!("plan the device {}", arguments["alias"]))
 }

@@ -1,4 +1,4 @@
-//! `conductor_find_tools`: finds tools by the words of a task.
+//! `conductor_find_tools`: finds tools for a task.
 
 use super::prelude::*;
 use crate::tools::catalog::Tool;
@@ -92,7 +92,7 @@ struct Found {
 struct Set {
     /// Name of the set.
     set: String,
-    /// What its tools are for.
+    /// Purpose of its tools.
     purpose: String,
     /// Number of its tools.
     tools: usize,
@@ -133,7 +133,7 @@ async fn run((): (), cx: Context, args: Args) -> Result<Answer, ToolError> {
 
 /// The tools that match the query, the best first.
 fn rank<'a>(query: &str, tools: &[&'a Arc<Tool>]) -> Vec<&'a Arc<Tool>> {
-    // A tool that runs other tools fits every task and helps with none.
+    // Leave out tools that run other tools: they would match every task.
     let tools: Vec<&'a Arc<Tool>> = tools.iter().filter(|it| !it.runs_tools()).copied().collect();
     let schemas: Vec<Value> = tools.iter().map(|it| it.published_schema.value()).collect();
     let arguments: Vec<Vec<&str>> = schemas

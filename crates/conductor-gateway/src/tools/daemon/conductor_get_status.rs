@@ -7,9 +7,9 @@ use crate::tools::catalog::Availability;
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let mut definition = tool("conductor_get_status", Tier::ReadOnly, TOOLSET, owner, run).text(
         "Get status",
-        "Returns the state of the daemon, the devices and the configuration: lifecycle, current mode, connected device, counters, missing \
-         backends and the reason, whether the newest configuration is in force and which parts wait for a person, the performance lock, start \
-         and end of MIDI learn, the number of plans that wait for a person, and whether the audit log and its second copy are written.",
+        "Returns the state of the daemon, the devices and the configuration: lifecycle, current mode, connected device, counters, \
+         performance lock, start and end time of MIDI learn. Lists missing backends with the reason. Reports whether the newest configuration \
+         is in force, which parts and how many plans wait for a person, and whether the audit log and its second copy are written.",
     );
     definition.availability = Availability::HumanDoor;
     definition

@@ -6,7 +6,7 @@ use conductor_core::engine::Outcome;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// Number of records, the newest ones
+    /// Maximum number of records
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 200))]
     limit: usize,

@@ -45,7 +45,7 @@ async fn run((): (), cx: Context, args: Args) -> Result<ConfigPlan, ToolError> {
     plans::make(&cx, &changes, args.description).await
 }
 
-/// All changes, or the faults of all of them.
+/// Returns all changes, or the faults of every invalid change.
 fn read(list: &[Value]) -> Result<Vec<Change>, Vec<Diagnostic>> {
     let (mut changes, mut faults) = (Vec::with_capacity(list.len()), Vec::new());
     for (index, change) in list.iter().enumerate() {

@@ -7,7 +7,7 @@ use conductor_core::script::{MAX_CALLS, MAX_RUN_MS};
 
 /// Longest code of a script, in bytes.
 const MAX_CODE: usize = 64 * 1024;
-/// Time for the last call to stop after the time of the script has passed, in milliseconds.
+/// Time that the last call has to stop after the script reached its time limit, in milliseconds.
 const GRACE_MS: u64 = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ struct Args {
     /// the result
     #[schemars(length(min = 1, max = MAX_CODE))]
     code: String,
-    /// Run on copies of open documents; ends at the first call that needs the outside
+    /// Run on copies of open documents; ends at the first call that acts outside them
     #[serde(default)]
     dry_run: bool,
     /// Stop after this many calls
@@ -37,7 +37,8 @@ pub fn definition(scripts: &Arc<Scripts>) -> Definition {
              return modes.current. Policy, approvals and limits apply to every call, as to a direct call. Changes to the \
              configuration become one plan. A call that needs a person stops the script; repeat the identical script to continue.",
         )
-        // The inner calls decide, each by its own tier. Each caller has its own circuit breaker.
+        // Policy checks each inner call by the tier of its own tool. Each caller has its own
+        // circuit breaker.
         .target(|_, call| Target { by_args: Some(ByArgs::Allow), ..Target::keyed(call.principal.to_string()) })
         .summary(with_args(|args: &Args| format!("run a script of {} characters", args.code.chars().count())));
     definition.destructive = Some(true);

@@ -24,9 +24,9 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// confirmed
+    /// Always confirmed
     status: &'static str,
-    /// With F0 and F7
+    /// Including F0 and F7
     bytes_sent: usize,
     /// As in the arguments
     port: String,

@@ -8,7 +8,7 @@ use conductor_core::config::{Config, load};
 use conductor_core::engine::{SimError, TraceRecord, simulate};
 use conductor_core::error::Violation;
 
-/// Upper limit of a script, in bytes. Real scripts are much shorter.
+/// Maximum length of a script, in bytes. Real scripts are much shorter.
 const MAX_SCRIPT: usize = 256 * 1024;
 const MAX_CONFIG: usize = 256 * 1024;
 /// Maximum number of records in a result. A longer list is truncated, and the result reports that.
@@ -43,7 +43,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         "Simulate events",
         "Runs a script of events against the configuration in force, or against a given one, in virtual time. Reports what would fire, when, \
          and why not. Nothing is sent and no key is pressed. Tokens, separated by spaces: on:36@100/0 off:36 cc:7=64 pb:8192 at:90 pat:36=90 \
-         pc:5 down:south up:south axis:left_x=0.8 trig:right=0.9 osc:/a/b=1.0,2 dev:ALIAS mode:NAME t:600 (let 600 ms pass). Channels are \
+         pc:5 down:south up:south axis:left_x=0.8 trig:right=0.9 osc:/a/b=1.0,2 dev:ALIAS mode:NAME t:600 (wait 600 ms). Channels are \
          0-15 here.",
     )
 }

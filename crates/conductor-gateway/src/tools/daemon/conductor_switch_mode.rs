@@ -27,7 +27,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         .idempotent()
         .summary(with_args(|args: &Args| match &args.mode {
             Some(mode) => format!("switch to mode {mode:?}"),
-            None => "let the front window select the mode".to_owned(),
+            None => "select the mode by the front window".to_owned(),
         }))
 }
 

@@ -1,4 +1,4 @@
-//! `conductor_update_mapping`: plans a change of one mapping.
+//! `conductor_update_mapping`: plans a change to one mapping.
 
 use super::prelude::*;
 use super::{Row, read_change};

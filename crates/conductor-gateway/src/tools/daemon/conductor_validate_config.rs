@@ -1,4 +1,4 @@
-//! `conductor_validate_config`: every fault of the file, with its place.
+//! `conductor_validate_config`: lists every fault in the file, with its place.
 
 use super::prelude::*;
 use super::surroundings::OwnedSurroundings;

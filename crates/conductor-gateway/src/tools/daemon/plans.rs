@@ -1,4 +1,4 @@
-//! Plans, which are changes of the configuration. A plan is drafted as a diff and kept until a
+//! Plans, which are changes to the configuration. A plan is drafted as a diff and kept until a
 //! person applies it. An undo reverts an applied plan.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
@@ -6,7 +6,7 @@
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;
-use crate::report::{Reloaded, Status};
+use crate::report::{NetworkNow, Reloaded, Status};
 use crate::script::{Execution, JoinedPlan};
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
@@ -61,6 +61,8 @@ pub struct StatusAndPlans {
     pending_plans: usize,
     /// The audit log.
     audit: AuditNow,
+    #[serde(flatten)]
+    network: NetworkNow,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -90,7 +92,7 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
         let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
         pending.iter().filter(waits).count()
     });
-    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
+    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio), network: studio.network() }
 }
 
 /// Drafts the changes against the present file and stores the plan. Nothing else changes.
@@ -181,8 +183,8 @@ fn script_is_stale() -> ToolError {
         .hint("Nothing was planned. Read the configuration and run a new script.")
 }
 
-/// Stores the plan of a script under an id that was chosen before. A plan with this id may exist
-/// already, because the daemon ended after it had stored the plan.
+/// Stores the plan of a script under an id that was chosen before. A plan with this id exists
+/// already if the daemon ended after it had stored the plan.
 pub async fn keep_joined(cx: &Context, joined: JoinedPlan, id: Uuid) -> Result<ConfigPlan, ToolError> {
     if let Some(record) = cx.studio.approvals.get(id) {
         return Ok(record.config_plan());
@@ -224,7 +226,7 @@ fn summary_of(changes: &[String]) -> String {
     }
 }
 
-/// Drafts keys of a plugin's row against the present file and stores the plan, for `plugin.set`.
+/// Drafts a change to a plugin's row in `config.toml` and stores the plan, for `plugin.set`.
 pub async fn make_plugin(
     cx: &Context,
     name: &str,
@@ -234,6 +236,17 @@ pub async fn make_plugin(
     let base = present_bytes(&cx.studio)?;
     let draft =
         with_surroundings(&cx.studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
+    keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+}
+
+/// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
+pub async fn make_token(
+    cx: &Context,
+    change: plan::TokenChange<'_>,
+    description: String,
+) -> Result<ConfigPlan, ToolError> {
+    let base = present_bytes(&cx.studio)?;
+    let draft = with_surroundings(&cx.studio, |around| plan::draft_token(&base, change, description.clone(), around));
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
@@ -325,7 +338,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     let not_kept = |fault: std::io::Error| {
         let folder = studio.home.join("state").join("plans");
         ToolError::new(Code::SdkRejected, format!("{}: the plan cannot be stored: {fault}", folder.display()))
-            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit of open files.")
+            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit on open files.")
             .effect(Effect::None)
     };
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_stored)?;
@@ -335,7 +348,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     made.ok_or_else(|| internal(&"the plan was not stored"))
 }
 
-/// Finds a plan by id or short form.
+/// Finds a plan by its id or short id.
 pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
     let found = studio.approvals.store().read(|pending| {
         let id = pending.find(text)?;

@@ -1,5 +1,5 @@
 //! `plugin.set`: a hidden tool for a person. It writes the row of a plugin as a plan and applies
-//! the plan at once. So the change is stored, recorded and can be undone like any other change of
+//! the plan at once. So the change is stored, recorded and can be undone like any other change to
 //! the configuration.
 
 use super::plan_apply;
@@ -12,7 +12,7 @@ use conductor_core::policy::Channel;
 struct Args {
     /// Name of the plugin
     name: String,
-    /// Keys of the row
+    /// Keys and values to write to the row of the plugin
     row: Map<String, Value>,
 }
 

@@ -39,7 +39,7 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     match bytes.len() {
         0 => Err(bad(0, "there are no data bytes".into())),
         len if len > MAX_BYTES => {
-            Err(bad(MAX_BYTES + first, format!("{len} data bytes; at most {MAX_BYTES} are sent")))
+            Err(bad(MAX_BYTES + first, format!("{len} data bytes are too many; at most {MAX_BYTES} are allowed")))
         }
         _ => Ok(bytes),
     }
@@ -67,10 +67,10 @@ pub fn assess(body: &[u8]) -> Risk {
         body if manufacturer_body(body) > 255 => risk(
             "critical",
             "manufacturer_bulk",
-            "manufacturer's bulk data; may replace a patch bank or firmware",
+            "writes the manufacturer's bulk data; may replace a patch bank or firmware",
             false,
         ),
-        _ => risk("high", "manufacturer", "manufacturer's own message; only the manufacturer knows its effect", false),
+        _ => risk("high", "manufacturer", "has an effect that only the manufacturer knows", false),
     }
 }
 
@@ -148,12 +148,9 @@ mod tests {
     fn nothing_is_cut_to_fit() {
         let says = |data: Value| read(data).unwrap_err().message;
         assert!(says(json!([1, 0x80])).starts_with("data[1]: 0x80"));
-        assert!(
-            says(json!([0xF0, 1, 0x80, 0xF7])).starts_with("data[2]: 0x80"),
-            "the place is the caller's, frame included"
-        );
+        assert!(says(json!([0xF0, 1, 0x80, 0xF7])).starts_with("data[2]: 0x80"), "the index counts the leading F0");
         assert!(says(json!([0xF0, 0xF7])).contains("no data bytes"));
-        assert!(says(json!([0xF0, 0xF0, 1])).contains("0xf0"), "only one leading F0 is taken off");
+        assert!(says(json!([0xF0, 0xF0, 1])).contains("0xf0"), "only one leading F0 is removed");
         assert_eq!(read(json!(vec![1; MAX_BYTES])).unwrap().len(), MAX_BYTES);
         assert!(says(json!(vec![1; MAX_BYTES + 1])).contains("at most 8192"));
     }

@@ -40,7 +40,7 @@ const MODIFIERS: &str = "OR REPLACE TEMP TEMPORARY UNIQUE VIRTUAL MATERIALIZED G
 /// Words before the name of a table.
 const BEFORE_A_NAME: &str = "FROM JOIN INTO UPDATE TABLE VIEW INDEX TRIGGER REFERENCES TRUNCATE COPY USING ON REINDEX \
     VACUUM";
-/// Words between one of those words and the name.
+/// Words between a word of `BEFORE_A_NAME` and the name.
 const SKIPPED: &str = "IF NOT EXISTS ONLY OR ROLLBACK ABORT REPLACE FAIL IGNORE CONCURRENTLY LATERAL TABLE";
 /// Keywords that are not a name, although they are in the position of a name.
 const NOT_A_NAME: &str = "SELECT VALUES SET WHERE CONFLICT DELETE UPDATE INSERT BEGIN TRUE FALSE";

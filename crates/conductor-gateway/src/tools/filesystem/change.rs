@@ -9,7 +9,7 @@ use conductor_hosts::files::Files;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Larger files are not compared line by line.
+/// Files with more bytes are not compared line by line.
 const MOST_COMPARED: usize = 1 << 20;
 /// Bytes per line of a hex dump.
 const DUMPED: usize = 16;

@@ -31,7 +31,7 @@ fn default_depth() -> u32 {
 struct Answer {
     /// Files and folders, sorted by name
     entries: Vec<Entry>,
-    /// `cursor` of the next page; nothing on the last page
+    /// `cursor` of the next page; null on the last page
     next_cursor: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use conductor_core::timestamp::Timestamp;
 use conductor_hosts::files::Files;
 
-/// Longest text in a result, including escapes.
+/// Longest text in a result, in bytes, including escapes.
 const MOST: u64 = 1 << 20;
 const USUAL: u64 = 256 * 1024;
 
@@ -33,7 +33,7 @@ struct Answer {
     path: String,
     /// Bytes of the whole file
     size: u64,
-    /// Hash of the whole file; nothing for a large file
+    /// Hash of the whole file; null for a large file
     hash: Option<String>,
     /// Time of the last change
     mtime: Timestamp,

@@ -136,7 +136,7 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             run(&cx.studio, &files, &args.undo_id)
         })
     })
-    .text("Undo file change", "Restores the content before a write or a delete, if it has not been changed since.");
+    .text("Undo file change", "Restores the old content of a file, if the file has not changed since.");
     definition.hidden = true;
     // Only a person can call this tool, so it needs no approval.
     definition.requires_approval = Some(false);
@@ -157,7 +157,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Answer, ToolError> {
     if place.state() != record.result_state_hash {
         return Err(ToolError::new(
             Code::PlanStale,
-            format!("{} was changed since; nothing was undone", place.inside()),
+            format!("{} has changed since the edit; nothing was undone", place.inside()),
         )
         .subject(subject()));
     }

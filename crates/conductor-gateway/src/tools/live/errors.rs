@@ -80,7 +80,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
                 .hint("Ask the person which version to keep: live_open_set with reload: true uses the file; live_save_set with overwrite: true writes our edits (the file is kept as a backup).")
                 .subject(about(&path))
         }
-        LiveHostError::AllDirty { open } => ToolError::new(Code::Busy, "the limit of open Sets is reached, and each has unsaved edits or a running write")
+        LiveHostError::AllDirty { open } => ToolError::new(Code::Busy, "the maximum number of Sets is open, and each has unsaved edits or a running write")
             .hint(format!("Save one first: live_save_set with one of these as setId: {}.", open.join(", "))),
         LiveHostError::Io { path, reason } => ToolError::new(Code::SdkRejected, format!("{}: {reason}", path.display()))
             .hint("The operating system refused the operation. Tell the person; the old file is intact.")

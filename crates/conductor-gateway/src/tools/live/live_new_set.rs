@@ -4,7 +4,7 @@ use super::prelude::*;
 use super::{HOST, SetOverview, overview};
 use std::path::PathBuf;
 
-const UNTESTED: &str = "created from the built-in template, which has not been tested in a running Live; a template saved by Live is safer";
+const UNTESTED: &str = "the Set was created from the built-in template, which has not been tested in a running Live; a template saved by Live is safer";
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

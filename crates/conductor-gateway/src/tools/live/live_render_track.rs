@@ -36,8 +36,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_render_track", Tier::Stateful, run)
         .text(
             "Render track",
-            "Writes the audio of one audio track between two beats to a new WAV file, before its mixer and devices. Only arrangement \
-             clips that are not warped and not transposed, at a constant tempo; samples must be in the allowed folders. Nothing in the \
+            "Writes the audio of one audio track between two beats to a new WAV file, before its mixer and devices. Needs arrangement \
+             clips that are not warped and not transposed, and a constant tempo; samples must be in the allowed folders. Nothing in the \
              Set changes.",
         )
         .idempotent()

@@ -48,7 +48,7 @@ impl NewObject {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// Class, as given.
+    /// The requested class.
     obj_type: String,
     /// Left and top in pixels.
     position: [f64; 2],

@@ -28,7 +28,7 @@ enum Mode {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The mode, as given.
+    /// The requested mode.
     mode: Mode,
     /// Objects that would move.
     moves: Vec<Move>,

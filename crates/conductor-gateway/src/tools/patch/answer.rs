@@ -129,7 +129,7 @@ pub const fn basis(basis: Basis) -> &'static str {
     }
 }
 
-/// The members of an object that a list has.
+/// Which members of each object a list contains.
 #[derive(Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Detail {
@@ -266,7 +266,7 @@ pub struct Info {
     has_patcher_ref: bool,
     /// Format of the file.
     format: &'static str,
-    /// How the file is written.
+    /// Formatting style of the file.
     style: &'static str,
     /// Version of the program that wrote the file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -275,7 +275,7 @@ pub struct Info {
     patchline_count: usize,
     /// Number of subpatchers directly inside.
     subpatcher_count: usize,
-    /// Per feature: yes, or degraded or no with the reason.
+    /// For each feature: `yes`, or `degraded` or `no` with the reason.
     capabilities: BTreeMap<&'static str, String>,
 }
 
@@ -316,7 +316,7 @@ pub fn display_name(name: &str) -> &str {
 pub struct Opened {
     #[serde(flatten)]
     info: Info,
-    /// Problems of the file.
+    /// Problems in the file.
     diagnostics: Vec<Problem>,
 }
 

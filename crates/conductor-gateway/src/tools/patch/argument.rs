@@ -146,7 +146,7 @@ impl From<Host> for HostKind {
     }
 }
 
-/// The program whose classes are meant.
+/// The program that defines the classes.
 #[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Program {
@@ -164,7 +164,7 @@ impl From<Program> for Format {
     }
 }
 
-/// Whether an inlet or an outlet is meant.
+/// Whether it is an inlet or an outlet.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -269,7 +269,7 @@ impl From<&AttributeValue> for PatchValue {
 pub enum Attributes {
     // A `Map` keeps the order of the members.
     Members(#[schemars(with = "BTreeMap<String, AttributeValue>")] Map<String, Value>),
-    /// That object as JSON text.
+    /// The attributes as JSON text.
     Text(#[schemars(length(max = 32_767))] String),
 }
 
@@ -289,7 +289,7 @@ impl Attributes {
         let value = |value: &Value| AttributeValue::deserialize(value).map(|it| PatchValue::from(&it));
         let one = |(name, given): (&String, &Value)| value(given).map(|value| (name.clone(), value));
         members.iter().map(one).collect::<Result<_, _>>().map_err(|_| {
-            let text = "attributes: a value is a number, a text, true, false or a list of numbers and texts";
+            let text = "attributes: a value must be a number, a text, true, false or a list of numbers and texts";
             bad("attributes", text).hint("Give one value or one flat list.")
         })
     }

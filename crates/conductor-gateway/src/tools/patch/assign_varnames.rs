@@ -35,7 +35,7 @@ struct Assigned {
     varname: String,
     /// Kind of box.
     maxclass: String,
-    /// The name before.
+    /// The previous name.
     #[serde(skip_serializing_if = "Option::is_none")]
     old_varname: Option<String>,
 }

@@ -32,7 +32,7 @@ enum Against {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// Differences of objects and cords.
+    /// Differences in objects and cords.
     changes: Vec<Change>,
     /// Differences line by line, as a unified diff.
     text_diff: String,

@@ -114,7 +114,7 @@ struct Answer {
     applied: Vec<AppliedItem>,
     /// Keys of the added objects, by their name in `as`.
     handles: BTreeMap<String, String>,
-    /// Changes of the file, as a unified diff.
+    /// Changes to the file, as a unified diff.
     diff: String,
     /// Whether nothing was changed because of dry_run.
     dry_run: bool,

@@ -31,7 +31,7 @@ struct Answer {
     inlets: Vec<Inlet>,
     /// Outlets of the subpatcher.
     outlets: Vec<Outlet>,
-    /// Changes of the file, as a unified diff. Only with dry_run.
+    /// Changes to the file, as a unified diff. Only with dry_run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
     /// True if nothing was changed because of dry_run.

@@ -9,7 +9,7 @@ struct Args {
     #[serde(default = "argument::count::<50>")]
     #[schemars(range(min = 1, max = 1000))]
     lines: usize,
-    /// Whether to hide the lines so far from you.
+    /// Whether to hide earlier lines from you.
     #[serde(default)]
     clear: bool,
     /// Only lines of this patch, by its id from list_active_patches.

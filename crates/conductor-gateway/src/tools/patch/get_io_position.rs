@@ -15,7 +15,7 @@ struct Args {
 struct Answer {
     /// Name or key of the object.
     varname: String,
-    /// The side, as given.
+    /// The requested side.
     side: Side,
     /// Number of inlets or outlets.
     count: usize,

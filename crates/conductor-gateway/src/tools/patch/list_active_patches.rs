@@ -15,7 +15,7 @@ struct Answer {
     patches: Vec<PatchAnswer<Listed>>,
     /// Number of patches.
     count: usize,
-    /// The group, as given.
+    /// The requested group.
     #[serde(skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
     /// Patches that are open in a running program only.

@@ -65,7 +65,7 @@ struct Answer {
     height: u32,
     /// Pixels of the picture per pixel of the patch.
     scale: f64,
-    /// The mode, as given.
+    /// The requested view: patching or presentation.
     view: View,
     /// Number of texts that were left out.
     omitted: usize,

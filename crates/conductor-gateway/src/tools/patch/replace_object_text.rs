@@ -22,11 +22,11 @@ impl NewText {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The object, as given.
+    /// The object, as in the arguments.
     varname: String,
     /// Text before the change.
     old_text: String,
-    /// Text, as given.
+    /// Text after the change.
     new_text: String,
     /// Number of cords that stayed.
     reconnected: usize,

@@ -22,10 +22,10 @@ struct Answer {
     bytes: usize,
     /// Hash of the file.
     hash: String,
-    /// The file before the save.
+    /// Path of the old file's backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     backup_path: Option<String>,
-    /// Number of lines that differ from the file before.
+    /// Number of lines that differ from the old file.
     changed_lines: usize,
 }
 

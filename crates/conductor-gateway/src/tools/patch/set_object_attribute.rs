@@ -28,7 +28,7 @@ impl NewValue {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The object, as given.
+    /// The object, as in the arguments.
     varname: String,
     /// Name of the attribute.
     attribute: String,
@@ -46,8 +46,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("set_object_attribute", patches, run)
         .text(
             "Set an attribute",
-            "Sets an attribute of an object. An attribute that its class does not have is refused, unless allow_unknown is true. Position and \
-             size are patching_rect.",
+            "Sets an attribute of an object. An attribute that its class does not have is refused, unless allow_unknown is true. patching_rect \
+             sets position and size.",
         )
         .idempotent()
 }

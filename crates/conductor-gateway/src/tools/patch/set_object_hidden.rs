@@ -17,7 +17,7 @@ impl Visibility {
 
 #[derive(Serialize, JsonSchema)]
 pub struct Answer {
-    /// Name or key of the object, or the object as given.
+    /// Name or key of the object, or the object as in the arguments.
     pub varname: String,
     /// Whether the object is hidden when the patch is locked.
     pub hidden: bool,

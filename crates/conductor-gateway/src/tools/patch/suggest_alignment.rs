@@ -11,7 +11,7 @@ struct Args {
     anchor: Nub,
     /// The inlet or outlet of the object to move or resize.
     target: Nub,
-    /// What to change of the target.
+    /// What to change in the target.
     adjust: Change,
 }
 
@@ -37,7 +37,7 @@ struct Answer {
     anchor: Position,
     /// The inlet or outlet of the target before the change.
     target: Position,
-    /// The change, as given.
+    /// The requested change.
     adjust: Change,
     /// Left, top, width and height of the target in pixels.
     recommended_patching_rect: [f64; 4],

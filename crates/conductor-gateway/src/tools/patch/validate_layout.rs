@@ -8,10 +8,10 @@ use conductor_patch::validate::{self, Check, Gravity, Options};
 #[derive(Deserialize, JsonSchema)]
 struct Args {
     patch_id: PatchId,
-    /// Only problems of these objects.
+    /// Only problems with these objects.
     #[schemars(length(min = 1, max = 2000))]
     scope_varnames: Option<Vec<ObjectRef>>,
-    /// Mode of the patch to check; presentation has overlaps only.
+    /// Mode of the patch to check; presentation checks overlaps only.
     #[serde(default)]
     mode: Mode,
     /// Checks to run; without it, all checks of the mode.
@@ -78,15 +78,15 @@ struct Answer {
 
 #[derive(Serialize, JsonSchema)]
 struct Summary {
-    /// Cords that run upwards.
+    /// Number of cords that run upwards.
     upward: usize,
-    /// Objects that overlap.
+    /// Number of overlaps of objects.
     overlap: usize,
-    /// Cords that cross an object.
+    /// Number of cords that cross an object.
     cord_object: usize,
-    /// Cords that overlap.
+    /// Number of overlaps of cords.
     cord_cord: usize,
-    /// Objects that overlap in presentation mode.
+    /// Number of overlaps of objects in presentation mode.
     presentation_overlap: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Access of an enabled plugin to hosts, file roots and secrets that a person granted by name.
 //!
 //! Every request is checked here against the plugin's row of the configuration; the process itself
-//! is not trusted. Not here: the guards that all tools share (`hosts::files`, `hosts::web`,
+//! is not trusted. Not here: the checks that all tools share (`hosts::files`, `hosts::web`,
 //! `secrets`).
 
 use crate::secrets::Secrets;
@@ -35,7 +35,7 @@ const SECRET_HANDLE: (&str, &str) = ("{{secret:", "}}");
 /// Receives console messages of plugins: plugin name, level and text.
 pub type ConsoleSink = Arc<dyn Fn(&str, LogLevel, &str) + Send + Sync>;
 
-/// Access to hosts that all plugins share.
+/// Access to files, the web and secrets, shared by all plugins.
 #[derive(Clone)]
 pub struct PluginAccess {
     pub files: Arc<Files>,
@@ -125,7 +125,7 @@ struct Named {
 struct OfPath {
     path: String,
     root: Option<String>,
-    /// In base64.
+    /// Encoded in base64.
     content: Option<String>,
 }
 
@@ -134,7 +134,7 @@ struct Fetch {
     url: String,
     method: String,
     headers: Vec<(String, String)>,
-    /// In base64.
+    /// Encoded in base64.
     body: Option<String>,
 }
 
@@ -170,12 +170,12 @@ impl Granted {
     fn refuse_secrets(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
         let scrubber = self.access.secrets.scrubber();
         if texts.iter().any(|it| scrubber.finds(it)) {
-            return Err(denied(format!("this contains a stored secret; secrets are not {never}")));
+            return Err(denied(format!("the request contains a stored secret; secrets are not {never}")));
         }
         Ok(())
     }
 
-    /// Replaces secrets in data for the process, even if the data is from outside.
+    /// Replaces secrets in data for the plugin's process, such as file contents and responses.
     fn clean<'b>(&self, bytes: &'b [u8], most: usize) -> std::borrow::Cow<'b, [u8]> {
         self.access.secrets.scrubber().piece(bytes, 0..most)
     }
@@ -302,7 +302,7 @@ impl Granted {
             let name =
                 HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
             if RESERVED.contains(&name.as_str()) {
-                return Err(bad(format!("the header {name} is set by Conductor")));
+                return Err(bad(format!("only Conductor can set the header {name}")));
             }
             let unfit = |_| bad(format!("header {name}: the value has characters that are not allowed in a header"));
             match self.filled(url, value)? {

@@ -8,7 +8,7 @@ use conductor_core::error::Violation;
 use conductor_core::policy::{AskFloor, ByArgs};
 use conductor_hosts::shell::{Shell, Wanted};
 
-/// The longest run time of a template, plus the time to stop it.
+/// Longest run time of a command plus the time to stop it, in milliseconds.
 const MOST_MS: u64 = 602_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -30,7 +30,7 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// Nothing if a signal ended the command
+    /// Null if a signal ended the command
     exit_code: Option<i32>,
     /// The signal that ended the command
     signal: Option<i32>,

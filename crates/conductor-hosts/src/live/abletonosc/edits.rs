@@ -14,7 +14,7 @@ use conductor_set::{
 };
 use rosc::OscType;
 
-/// One edit, its guard, and the result that the edit is added to.
+/// One edit, its preconditions (`guard`), and the result that the edit is added to.
 pub(super) struct Job<'a> {
     pub edit: &'a LiveEdit,
     pub guard: &'a Guard,
@@ -105,7 +105,7 @@ impl AbletonOscHost {
             (job.applied.revision, _) = written.await.map_err(|why| match done.as_slice() {
                 [] => why,
                 before => LiveHostError::HalfDone {
-                    done: format!("written so far: {}", before.join(", ")),
+                    done: format!("these were written: {}", before.join(", ")),
                     why: Box::new(why),
                 },
             })?;

@@ -5,10 +5,10 @@
 //! before the reply to the fence belong to the batch. A missing reply is never treated as success.
 //!
 //! Datagrams may be lost, duplicated or late, and all replies to a fence look the same. Therefore a
-//! fence ends a batch immediately only if every request has a reply. Otherwise the batch ends after
-//! a silence (a time without messages), and the missing requests are sent again.
+//! fence ends a batch immediately only if every request has a reply. Otherwise the batch ends when
+//! no message has arrived for `QUIET`, and the requests without a reply are sent again.
 //!
-//! One task receives all messages. A message that is not a reply is a push of a listener and is
+//! One task receives all messages. A message that is not a reply is a push from a listener and is
 //! forwarded to the host.
 
 use crate::live::LiveHostError;
@@ -28,15 +28,15 @@ const FENCE: &str = "/live/test";
 const ERROR: &str = "/live/error";
 /// AbletonOSC sends this message after Live has loaded AbletonOSC; another Set may be open now.
 const STARTUP: &str = "/live/startup";
-/// The largest UDP packet.
+/// The largest UDP payload, in bytes.
 const PACKET_MAX: usize = 65_507;
 /// Maximum number of requests per batch: their replies must fit into the receive buffer of the
 /// socket.
 const QUESTIONS: usize = 96;
 /// Number of retries of requests without a reply.
 const ROUNDS: u32 = 5;
-/// A silence of this length ends a batch. It is longer than one tick of AbletonOSC, which handles
-/// the received messages every 100 ms.
+/// A batch ends after this time without messages. The time is longer than one tick of AbletonOSC,
+/// which handles the received messages every 100 ms.
 const QUIET: Duration = Duration::from_millis(150);
 /// Capacity of the queue of pushes. When it is full, more pushes can be dropped, because the
 /// structure of the Set will be read again anyway.
@@ -98,7 +98,7 @@ pub struct Batch {
     pub replies: Vec<Option<Vec<OscType>>>,
     pub error: Option<String>,
     errors: usize,
-    /// Requests with two different replies: one of them is late, or is a push of a listener.
+    /// Requests with two different replies: one of them is late, or is a push from a listener.
     doubtful: BTreeSet<usize>,
 }
 
@@ -144,8 +144,8 @@ struct Inner {
     /// Notified for every datagram of the batch in flight.
     came: Notify,
     pushes: mpsc::Sender<OscMessage>,
-    /// Number of silences and of starts of AbletonOSC. After each of these, another Live or another
-    /// Set may be running.
+    /// Number of batches without any reply, plus number of starts of AbletonOSC. After each of
+    /// these, another Live or another Set may be running.
     gaps: AtomicU64,
     /// Number of datagrams from other senders.
     foreign: AtomicU64,
@@ -206,7 +206,7 @@ impl Wire {
         Ok((Wire { inner, timeout: settings.timeout, turn: tokio::sync::Mutex::default(), receiver }, pushed))
     }
 
-    /// Increases with every silence and with every start of AbletonOSC.
+    /// Increases with every batch without any reply, and with every start of AbletonOSC.
     pub fn gaps(&self) -> u64 {
         self.inner.gaps.load(Ordering::Relaxed)
     }
@@ -322,7 +322,7 @@ impl Inner {
         }
     }
 
-    /// Waits until the batch in flight is complete, or until a silence ends it.
+    /// Waits until the batch in flight is complete, or until no message has arrived for [`QUIET`].
     async fn settled(&self) {
         loop {
             match self.progress() {

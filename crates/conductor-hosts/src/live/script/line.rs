@@ -21,11 +21,11 @@ use tokio::sync::oneshot;
 
 /// The protocol version that Conductor uses.
 pub const PROTOCOL: u32 = 2;
-/// Maximum length of a line from the script.
+/// Maximum length of a line from the script, in bytes.
 const LINE_MAX: u64 = 8 << 20;
-/// Maximum length of the first line.
+/// Maximum length of the first line, in bytes.
 const FIRST_MAX: u64 = 4096;
-/// Maximum length of a line that the script accepts.
+/// Maximum length of a line that the script accepts, in bytes.
 const REQUEST_MAX: usize = 1 << 20;
 /// The script's reply to one request.
 #[derive(Debug, Deserialize)]
@@ -185,7 +185,7 @@ impl Line {
         match reply.error {
             None if reply.ok => Ok(reply),
             Some(fault) => Err(said(fault)),
-            None => Err(offline("the reply of the script has no result and no error")),
+            None => Err(offline("the script's reply has no result and no error")),
         }
     }
 
@@ -201,7 +201,7 @@ fn said(fault: Fault) -> LiveHostError {
         "BAD_INPUT" => Code::BadInput,
         "UNSUPPORTED" => Code::Unsupported,
         "BUSY" => Code::Busy,
-        // All other codes are errors of Live itself.
+        // All other codes are errors from Live itself.
         _ => Code::SdkRejected,
     };
     LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }

@@ -97,7 +97,7 @@ impl Rig {
         }
     }
 
-    /// One period of 100 frames, while the owner holds the desk or does not.
+    /// Runs one period of 100 frames. `owner_holds`: the owner has locked the engine.
     fn run(&mut self, owner_holds: bool, max: usize, played: &[&[(u32, [u8; 3])]]) -> Vec<(u32, Vec<u8>)> {
         let mut space = Space { written: Vec::new(), max };
         let lock = self.held.lock();
@@ -186,7 +186,7 @@ fn a_sysex_always_goes_to_the_ring() {
     let mut rig = Rig::new(1);
     rig.run(false, 100, &[&[(0, [0xF0, 1, 0xF7]), (1, cc(1))]]);
     assert!(matches!(rig.inputs[0].1.pop().unwrap().body, Body::SysEx(_)));
-    assert!(matches!(rig.inputs[0].1.pop().unwrap().body, Body::Cc { .. }), "and what follows it stays behind it");
+    assert!(matches!(rig.inputs[0].1.pop().unwrap().body, Body::Cc { .. }), "later messages stay behind it");
     assert!(rig.held.decided.is_empty());
 }
 

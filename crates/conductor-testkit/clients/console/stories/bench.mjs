@@ -2,7 +2,7 @@
 // latency with and without the page.
 const SECONDS = Number(process.env.CONSOLE_BENCH_SECONDS ?? 60);
 
-/** The value below which `part` of the numbers are. */
+/** A quantile: the value below which the fraction `part` of the numbers is. */
 const quantile = (numbers, part) => numbers.toSorted((a, b) => a - b)[Math.floor((numbers.length - 1) * part)] ?? null;
 
 export default async function (stage) {
@@ -36,7 +36,7 @@ export default async function (stage) {
   };
   const before = await heap();
   const load = play(SECONDS);
-  // Meanwhile the page answers: the time from a click to the next frame.
+  // Measures the response of the page under load: the time from a click to the next frame.
   const answers = [];
   const end = Date.now() + SECONDS * 1000;
   while (Date.now() < end - 2000) {

@@ -10,7 +10,7 @@ export default async function (stage) {
   await stage.go(page, "approvals");
   await page.getByText("Nothing waits for you").waitFor();
 
-  // A plan: what the page shows, what the file gets, and the undo.
+  // A plan: the diff in the page, the changed file, and the undo.
   const plan = await stage.ai("claude-code", "conductor_create_mapping", MAPPING);
   assert.equal(plan.status, "pending");
   const row = page.locator(".ask").first();
@@ -31,7 +31,7 @@ export default async function (stage) {
   await page.getByRole("dialog").getByRole("button", { name: "Undo", exact: true }).click();
   await stage.until("the file is as before", async () => !(await stage.read("config.toml")).includes("opens the filter"));
 
-  // A call that needs a yes waits for the page, and the client gets the person's reason.
+  // A call that needs an approval waits for the page, and the client gets the person's reason.
   await page.getByRole("button", { name: /^Waiting/ }).click();
   const sysex = { port: "synth", data: [0x7d, 1, 2] };
   await stage.call("claude-code", "conductor_send_sysex", sysex);

@@ -1,4 +1,4 @@
-// Only a person's link opens the page, once; everything else is refused.
+// Only a person's one-time link opens the page; every other way is refused.
 import { createServer, request } from "node:http";
 
 /** A request with exactly these headers, as a program would send it. */
@@ -104,7 +104,7 @@ export default async function (stage) {
   await page.getByText("You closed this session.").waitFor();
   assert.equal((await raw(state, "GET", { ...same, "x-conductor-key": second })).status, 401);
 
-  // The daemon ends, and with it every session.
+  // All sessions end when the daemon ends.
   const last = await stage.open();
   await stage.stop();
   await last.getByText(/The daemon has stopped|cannot be reached/).first().waitFor();

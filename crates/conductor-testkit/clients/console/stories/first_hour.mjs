@@ -22,7 +22,7 @@ export default async function (stage) {
   let page;
   const picture = async (name) => {
     if (!folder) return;
-    // A message about the step before does not belong on the picture.
+    // A message about the previous step must not be in the picture.
     await page.locator(".toast").first().waitFor({ state: "detached" });
     await page.screenshot({ path: `${folder}/first-hour-${name}.png` });
   };
@@ -39,7 +39,7 @@ export default async function (stage) {
 
   const walk = {
     async start({ commands }) {
-      // The test has started the demo studio; a browser of its own follows the link.
+      // The test has started the demo studio; this browser follows the link.
       assert.deepEqual(commands, ["make run", "conductor console --open"]);
       page = await stage.open();
     },

@@ -18,7 +18,7 @@ export default async function (stage) {
   await page.locator("view-why .verdict", { hasText: "Nothing happens" }).waitFor();
   await page.getByText("nothing is mapped to").first().waitFor();
 
-  // A rule of another mode: what it wanted, and what it got.
+  // A rule of another mode: the wanted mode and the actual mode.
   await page.locator("input[name=event]").fill("on:36@100");
   await page.locator("select[name=device]").selectOption("pads");
   await page.locator("select[name=mode]").selectOption("Mix");

@@ -93,8 +93,8 @@ impl Lines {
     }
 }
 
-/// Whether the text is the result of a call. An error of the protocol or of the tool ends the
-/// measurement, because refused calls must not be measured.
+/// Whether the text is the result of a call. A protocol or tool error ends the measurement, because
+/// refused calls must not be measured.
 fn judge(text: &str) -> io::Result<bool> {
     if text.contains("\"error\"") || text.contains("\"isError\":true") {
         return Err(io::Error::other(text.to_owned()));

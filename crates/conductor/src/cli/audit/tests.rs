@@ -88,6 +88,7 @@ impl ApprovalQueue {
             clock: &*self.time,
             ids: &*self.ids,
             json: false,
+            progress: false,
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let code = run(command, &context, &mut out, &mut err);
@@ -145,8 +146,8 @@ fn verdicts_have_their_exit_codes_and_words() {
     let (code, text) = desk.run("verify");
     assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("INTACT: 5 records in 1 segment"), "{text}");
-    assert!(text.contains("anchored through seq 4 (signing key: secrets/audit.key, "), "{text}");
-    assert!(text.contains("; 0 later records rely on local storage only\n"), "{text}");
+    assert!(text.contains("signed through seq 4 (signing key: secrets/audit.key, "), "{text}");
+    assert!(text.contains("; 0 later records are not signed yet\n"), "{text}");
     assert!(text.contains("stored in state/audit.last and the second copy; a rollback of"), "{text}");
 
     desk.edit(|bytes| bytes[400] ^= 1);

@@ -52,7 +52,7 @@ declare namespace Conductor {
     code?: string;
   }
 
-  /** A handle of a secret. In a header of `fetch` the daemon replaces the handle by the value. The plugin cannot read the value. */
+  /** A handle to a secret. In a header of `fetch`, the daemon replaces the handle with the value. The plugin cannot read the value. */
   interface Secret {
     toString(): string;
   }
@@ -69,7 +69,7 @@ declare namespace Conductor {
     status: number;
     ok: boolean;
     headers: Headers;
-    /** true: the body was cut because it is longer than the limit (1 MiB). */
+    /** true: the body was truncated, because it is longer than the limit (1 MiB). */
     truncated: boolean;
     text(): Promise<string>;
     json(): Promise<any>;
@@ -94,7 +94,7 @@ declare function fetch(
 ): Promise<Conductor.Response>;
 
 declare const secrets: {
-  /** Returns a handle of a secret that is listed in `secrets`. */
+  /** Returns a handle to a secret that is listed in `secrets`. */
   get(name: string): Promise<Conductor.Secret>;
 };
 

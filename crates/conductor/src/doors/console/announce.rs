@@ -27,7 +27,7 @@ pub async fn run(console: Arc<Console>, stop: CancellationToken) {
             for record in &new {
                 let (title, text) = announcement(record);
                 let text = console.studio().scrubber.text(&text).into_owned();
-                // Without a desktop, the question waits at the other channels.
+                // Without a desktop, the question waits in the other channels.
                 let _ = tokio::task::spawn_blocking(move || notification::show(&title, &text)).await;
             }
         }

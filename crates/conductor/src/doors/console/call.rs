@@ -1,5 +1,6 @@
-//! A person's own calls of tools. Each call passes the pipeline and is recorded. If policy asks,
-//! the page shows the question once, and the repeated call carries the person's confirmation.
+//! Tool calls that a person makes in the console. Each call passes through the pipeline and is
+//! recorded. If the call needs an approval, the page shows the question once, and the repeated
+//! call carries the person's confirmation.
 
 use super::sessions::Session;
 use super::{Console, Refusal, plain, read};
@@ -40,9 +41,9 @@ impl Console {
         }
         let mut call = Call::new(session.person(), tool, arguments);
         call.conn = session.conn;
-        // Hidden tools are decisions, which have their own route and their own channel.
+        // Hidden tools are decisions, which have their own route.
         call.toolset = Arc::new(Toolset::Listed);
-        // If the page goes away, the call is cancelled.
+        // If the page is closed, the call is cancelled.
         let cancel = CancellationToken::new();
         let _gone = cancel.clone().drop_guard();
         call.cancel = cancel;
@@ -65,7 +66,7 @@ impl Console {
         }
     }
 
-    /// Allows the question about exactly this call of this person.
+    /// Approves exactly this call by this person.
     async fn confirm(&self, session: &Session, tool: &str, arguments: &Value, id: &str) -> Result<(), ToolError> {
         let person = session.person();
         let record = decisions::find(&self.control, id, &[Kind::Call])?;

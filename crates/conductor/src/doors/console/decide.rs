@@ -18,7 +18,7 @@ use conductor_hosts::system::Environment;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Most decisions of one request.
+/// Maximum number of decisions in one request.
 const MOST: usize = 32;
 
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ impl Console {
         for decision in decisions {
             let decided = match serde_json::from_value(decision) {
                 Ok(decision) => self.one(&person, decision).await,
-                Err(error) => Err(ToolError::new(Code::BadInput, format!("the decision cannot be used: {error}"))),
+                Err(error) => Err(ToolError::new(Code::BadInput, format!("the decision is not valid: {error}"))),
             };
             results.push(match decided {
                 Ok(mut done) => {
@@ -231,7 +231,7 @@ impl Console {
     pub(super) fn launch(&self) -> Result<Launch, ToolError> {
         let program = std::env::current_exe().map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
         let home = self.control.home.root();
-        // A client does not have the environment of this daemon.
+        // An AI client does not have the environment of this daemon.
         let usual = Environment::read().user_home.map(|it| it.join(".conductor"));
         let other = (usual.as_deref() != Some(home)).then(|| home.display().to_string());
         Ok(Launch::new(program.display().to_string(), other.as_deref(), None))

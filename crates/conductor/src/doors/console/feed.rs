@@ -1,7 +1,7 @@
 //! The events of the console: one numbered ring for all pages.
 //!
 //! A page reads from its own place in the ring. A page that is too slow loses the oldest events and
-//! is told so; no sender waits for a page. Events of controls are collected and sent at most
+//! receives a notice; no sender waits for a page. Events of controls are collected and sent at most
 //! [`FRAMES_PER_SECOND`] times a second; decisions are sent at once.
 
 use conductor_core::engine::TraceRecord;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub const FRAMES_PER_SECOND: u64 = 30;
-/// Most events in the ring.
+/// Maximum number of events in the ring.
 const MOST: usize = 4096;
-/// Most bytes of all events in the ring.
+/// Maximum size of all events in the ring, in bytes.
 const MOST_BYTES: usize = 4 << 20;
-/// Most records of the trace in one frame. Further records are only counted.
+/// Maximum number of trace records in one frame. Further records are only counted.
 const MOST_RECORDS: usize = 200;
-/// Most calls that are reported in one frame.
+/// Maximum number of calls that are reported in one frame.
 pub const MOST_CALLS: usize = 64;
 
 /// One event, as it is sent.
@@ -37,10 +37,10 @@ struct Ring {
     last: u64,
 }
 
-/// The events after a number.
+/// The events after a requested event number.
 pub struct Read {
     pub items: Vec<Arc<Item>>,
-    /// How many of them are no longer in the ring.
+    /// Number of these events that are no longer in the ring.
     pub missed: u64,
     /// The number of the newest event.
     pub last: u64,
@@ -110,7 +110,7 @@ pub struct Latencies {
 
 /// Number of latencies from which the percentiles are computed, as in `conductor monitor`.
 const RECENT: usize = 500;
-/// Most latencies that are kept for a sample.
+/// Maximum number of latencies that are kept for a sample.
 const MOST_FRESH: usize = 10_000;
 
 impl Latencies {
@@ -201,12 +201,12 @@ impl Frame {
         self.records.push((record, 0));
     }
 
-    /// Continues after a time without records; records of that time do not count as lost.
+    /// Continues after a pause. Records that arrived during the pause do not count as lost.
     pub fn resume(&mut self) {
         self.next_seq = None;
     }
 
-    /// The records of this frame, in order, and the changed devices. Starts the next frame.
+    /// Returns the records of this frame, in order, and the changed devices. Starts the next frame.
     pub fn take(&mut self) -> (Value, Value) {
         self.continuous.clear();
         self.lost += std::mem::take(&mut self.skipped);
@@ -247,14 +247,15 @@ fn shown(record: &TraceRecord, replaced: u64) -> Value {
     value
 }
 
-/// The control of an event that is one of many while the control moves; `None` for presses.
+/// The control of an event that belongs to a continuous movement; `None` for presses.
 fn continuous(event: &str) -> Option<&str> {
     let is_moving = ["cc:", "pb:", "at:", "pat:", "axis:", "trig:", "osc:"].iter().any(|it| event.starts_with(it));
-    // The token without its value; the channel follows the value, and a control rarely has two.
+    // The token without its value. The channel comes after the value and is left out: a control
+    // rarely uses two channels.
     is_moving.then(|| event.split('=').next().unwrap_or(event))
 }
 
-/// Records are combined only if they say the same about the control.
+/// Records are combined only if they have the same outcome, mapping and reason.
 fn key(record: &TraceRecord) -> String {
     format!("{}\n{}\n{}", record.outcome.name(), record.mapping_id.as_deref().unwrap_or_default(), record.reason)
 }

@@ -19,7 +19,7 @@ const MOST: usize = 1800;
 #[derive(Default)]
 pub struct Health {
     samples: Mutex<VecDeque<Value>>,
-    /// Count and sum of the syncs of the audit log at the last sample.
+    /// Number and total duration of the audit log's syncs at the last sample.
     syncs: Mutex<(u64, f64)>,
 }
 

@@ -22,14 +22,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 const FRAME_US: u64 = 1_000_000 / FRAMES_PER_SECOND;
-/// Most events of the gateway that are handled before other work.
+/// Maximum number of gateway events that are handled before other work.
 const MOST_AT_ONCE: usize = 256;
 
-/// What the pages know.
+/// The state that the pages have received.
 #[derive(Default)]
 pub struct Seen {
     pub frame: Frame,
-    /// Present after the first look at the owner.
+    /// Absent until the state of the owner was first read.
     status: Option<Value>,
     modes: Value,
     bindings: Value,
@@ -39,7 +39,7 @@ pub struct Seen {
     held: BTreeMap<String, Vec<String>>,
     statistics: Statistics,
     firings_since: Micros,
-    /// Calls that were reported in this frame.
+    /// Number of calls that were reported in this frame.
     calls: usize,
 }
 
@@ -135,7 +135,8 @@ impl Console {
 
     /// Sends the records and the meters of this frame.
     async fn end_frame(&self) -> Option<()> {
-        // A call starts to wait only after its question was announced.
+        // Send new questions now: a call waits for its answer only after its question was
+        // announced.
         self.notice_questions(true);
         let since = {
             let mut seen = self.seen.lock();
@@ -175,11 +176,11 @@ impl Console {
         self.notice_owner().await
     }
 
-    /// Handles an event and those that wait behind it. Returns whether questions may have changed;
+    /// Handles an event and the events queued after it. Returns whether questions may have changed;
     /// `None` if there will be no more events.
     fn take_event(&self, first: Result<Event, RecvError>, events: &mut Listener) -> Option<bool> {
         let mut asked = self.one_event(first)?;
-        // The limit lets a frame end while events keep coming.
+        // With this limit, a frame ends even while events keep arriving.
         for event in std::iter::from_fn(|| waiting(events)).take(MOST_AT_ONCE) {
             asked |= self.one_event(event)?;
         }
@@ -216,7 +217,7 @@ impl Console {
                 if few && let Some((name, data)) = event.observed() {
                     self.feed.push(if name == "tool.start" { "call.started" } else { "call.ended" }, data);
                 }
-                // A call may have used or kept a record. The frame resets the limit of calls too.
+                // A call may have used an approval or stored a question.
                 return Some(true);
             }
             Event::CircuitChanged { tool, target, state } => {
@@ -230,7 +231,7 @@ impl Console {
         Some(false)
     }
 
-    /// Finds the questions and plans that changed since the last look, and sends them if `send`.
+    /// Finds the questions and plans that changed since the last call, and sends them if `send`.
     fn notice_questions(&self, send: bool) {
         let changed: Vec<Record> = {
             let mut seen = self.seen.lock();
@@ -282,7 +283,7 @@ impl Console {
             }
         }
         drop(seen);
-        // The first look only sets what a page reads with its first snapshot.
+        // The first time, nothing is sent: a page reads this state with its first snapshot.
         if !is_first {
             news.into_iter().for_each(|(name, data)| self.feed.push(name, data));
         }

@@ -1,4 +1,4 @@
-//! What the page reads besides the snapshot: everything that is not the answer of a tool.
+//! Answers the read requests of the page that are neither the snapshot nor tool calls.
 
 use super::decide::places_of;
 use super::sessions::Session;
@@ -32,11 +32,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Records of the trace in a snapshot.
+/// Number of trace records in a snapshot.
 const TRACE: usize = 500;
-/// Most records in one answer.
+/// Maximum number of records in one answer.
 const MOST_RECORDS: usize = 1000;
-/// Most decided questions in one answer.
+/// Maximum number of decided questions in one answer.
 const MOST_HISTORY: usize = 200;
 
 macro_rules! reads {
@@ -86,7 +86,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 impl Console {
-    /// The snapshot. The number is read first, so that every later event is sent too.
+    /// The snapshot. Read the event number first, so that no later event is missed.
     pub(super) async fn state(&self, session: &Session) -> Result<Response, Refusal> {
         let (studio, handle) = (self.studio(), &self.control.handle);
         let seq = self.feed.last();
@@ -137,7 +137,7 @@ impl Console {
     pub(super) async fn read(&self, session: &Session, name: &str, body: Body) -> Result<Response, Refusal> {
         let params: Value = read(body).await?;
         if !NAMES.contains(&name) {
-            return Err(ToolError::new(Code::NotFound, format!("there is nothing to read named {name:?}")).into());
+            return Err(ToolError::new(Code::NotFound, format!("the console has no data named {name:?}")).into());
         }
         let asked: Asked = serde_json::from_value(json!({ "name": name, "params": params }))
             .map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))?;
@@ -173,7 +173,7 @@ impl Console {
                     return Err(ToolError::new(Code::NotFound, format!("mode {mode:?} has no mapping {id:?}")));
                 };
                 row.shift_remove("index");
-                // A row is enabled unless it says otherwise.
+                // A row is enabled unless it has `enabled = false`, so `true` is left out.
                 if row.get("enabled") == Some(&Value::Bool(true)) {
                     row.shift_remove("enabled");
                 }
@@ -218,7 +218,7 @@ impl Console {
                 json!({ "records": found.into_iter().rev().collect::<Vec<_>>() })
             }
             Asked::AuditVerify {} => self.verify().await?,
-            // `read` answers with text.
+            // `read` answers this request itself, with text.
             Asked::AuditExport { .. } => Value::Null,
             Asked::Health {} => {
                 let latency = self.seen.lock().frame.latencies.to_json();
@@ -341,7 +341,8 @@ impl Console {
         Ok(response)
     }
 
-    /// The AI clients of this machine, and those that called lately, as the audit log knows them.
+    /// The AI clients of this machine, and the clients that called recently according to the audit
+    /// log.
     async fn clients(&self) -> Result<Value, ToolError> {
         let (home, launch) = (self.studio().home.clone(), self.launch()?);
         blocking(move || {
@@ -402,7 +403,8 @@ impl Console {
     }
 }
 
-/// The mode and the mapping at a place of the file, such as `modes[0].mappings[2].trigger`.
+/// The mode and the mapping that contain a place of the file, such as
+/// `modes[0].mappings[2].trigger`.
 fn row_of(config: &conductor_core::config::Config, path: &str) -> (Option<String>, Option<String>) {
     let number = |text: &str, list: &str| -> Option<usize> {
         text.split('.').find_map(|part| part.strip_prefix(list)?.strip_prefix('[')?.strip_suffix(']')?.parse().ok())
@@ -432,7 +434,7 @@ fn control(control: &Control) -> Value {
     json!({ "name": control.name, "kind": control.kind, "address": address, "event": event })
 }
 
-/// Arguments that a person can start from: the required members, with the examples of the schema.
+/// Arguments for a first try: the required members, with the examples of the schema.
 fn example(schema: &Value) -> Value {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let members = required.into_iter().map(|name| (name.to_owned(), sample(&schema["properties"][name], 0)));

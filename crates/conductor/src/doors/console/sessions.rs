@@ -28,15 +28,15 @@ pub const LINK_MS: u64 = 60_000;
 pub const SESSION_MS: u64 = 12 * 3_600_000;
 /// A session ends after this time without a request or an open event stream.
 pub const IDLE_MS: u64 = 2 * 3_600_000;
-/// Random bytes of a link.
+/// Number of random bytes in a link.
 const SECRET_BYTES: usize = 16;
-/// Random bytes of a key.
+/// Number of random bytes in a session key.
 const KEY_BYTES: usize = 32;
-/// Most unused links. A further link replaces the oldest.
+/// Maximum number of unused links. A further link replaces the oldest.
 const MOST_LINKS: usize = 8;
-/// Most sessions. A further session ends the oldest.
+/// Maximum number of sessions. A further session ends the oldest.
 const MOST_SESSIONS: usize = 16;
-/// Connection numbers of sessions start here, apart from those of the other doors.
+/// Connection numbers of sessions start here, so that they differ from those of the other doors.
 const FIRST_CONNECTION: u64 = 1 << 62;
 
 type Digest = [u8; 32];
@@ -56,7 +56,7 @@ struct Link {
     digest: Digest,
     uid: u32,
     ends: Micros,
-    /// The redirect file of `conductor console --open`; removed with the link.
+    /// The redirect file of `conductor console --open`. It is removed together with the link.
     file: Option<PathBuf>,
 }
 
@@ -69,7 +69,7 @@ impl Drop for Link {
     }
 }
 
-/// One console of a person.
+/// A person's session in the console.
 pub struct Session {
     /// Public name, for lists.
     pub name: String,
@@ -80,14 +80,15 @@ pub struct Session {
     opened_at: Timestamp,
     last: AtomicU64,
     last_at: AtomicU64,
-    /// Open event streams.
+    /// Number of open event streams.
     streams: AtomicUsize,
     /// Whether the page is visible.
     in_front: AtomicBool,
     /// Cancelled when the session ends.
     pub over: CancellationToken,
     why: OnceLock<Ended>,
-    /// Events to release when the page goes away: the device and the token of the release.
+    /// Releases to send when the page is closed: the device and the release token of each pressed
+    /// control.
     pub playing: Mutex<BTreeSet<(Option<String>, String)>>,
 }
 
@@ -194,8 +195,8 @@ impl Sessions {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The secret of a new link. `file` is called with it and returns the path of the redirect
-    /// file, if one was written.
+    /// Creates a link and returns its secret. `file` is called with the secret and returns the path
+    /// of the redirect file, if it wrote one.
     pub fn link<E>(
         &self,
         uid: u32,
@@ -249,7 +250,7 @@ impl Sessions {
         Some(LoggedIn { key, session })
     }
 
-    /// The session of a key. Counts as activity.
+    /// Returns the session with this key. The lookup counts as activity of the session.
     pub fn find(&self, key: &str) -> Option<Arc<Session>> {
         self.reap();
         let digest: Digest = Sha256::digest(key.as_bytes()).into();
@@ -314,7 +315,7 @@ impl Sessions {
         self.state.lock().sessions.iter().map(|it| it.to_json()).collect()
     }
 
-    /// Whether a person looks at a console now.
+    /// Whether a console page is visible now.
     pub fn is_in_front(&self) -> bool {
         self.state.lock().sessions.iter().any(|it| it.is_in_front())
     }

@@ -45,8 +45,8 @@ pub async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     }
 }
 
-/// All listed tools, or only the tool with this name, each with its schema. A tool that has run has
-/// the state of its circuit breaker.
+/// All listed tools, or only the tool with this name, each with its schema. For a tool that has
+/// run, the state of its circuit breaker is included.
 pub fn tools(control: &Control, name: Option<&str>) -> Value {
     let studio = &control.gateway.studio;
     let catalog = studio.catalog();

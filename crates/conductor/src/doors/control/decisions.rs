@@ -1,8 +1,8 @@
 //! Decisions of people about the configuration, plans, approval requests, the audit log and circuit
-//! breakers, and the reads that a decision needs. The human door and the console use them. A
-//! decision takes the person, whom the door has recognised.
+//! breakers, and the reads that a decision needs. The human door and the console use them. Before a
+//! decision, the door has checked that the caller is a person.
 //!
-//! Applying and rejecting a plan are calls of `person:<uid>` in the pipeline, so they are validated
+//! Applying and rejecting a plan are calls by `person:<uid>` in the pipeline, so they are validated
 //! and recorded like any call.
 
 use super::call::run;
@@ -79,7 +79,7 @@ pub async fn show(control: &Control, id: &str, full_from: Option<usize>) -> Resu
     Ok(page(&facts.map_err(unreadable)?, from))
 }
 
-/// Drafts the inverse of an applied plan, or restores the file before an edit.
+/// Drafts the inverse of an applied plan, or restores the content that a file had before an edit.
 pub async fn undo(control: &Control, person: Principal, id: &str) -> Result<Value, ToolError> {
     let record = find(control, id, &[Kind::Plan, Kind::Edit])?;
     let is_edit = record.kind == Kind::Edit;
@@ -107,7 +107,7 @@ pub async fn reject_plan(
     run(control, Call::new(person, "plan.reject", arguments)).await
 }
 
-/// What a yes allows.
+/// The calls that an approval allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     Uses {
@@ -115,7 +115,7 @@ pub enum Grant {
         for_ms: Option<u64>,
         any_args: bool,
     },
-    /// Every call of the tool by the same caller until its connection ends.
+    /// Every call to the tool by the same caller until its connection ends.
     Session,
 }
 
@@ -177,12 +177,22 @@ pub async fn reset_circuit(control: &Control, by: Principal, tool: Option<String
 }
 
 pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -> Result<Value, ToolError> {
-    let bound = control.gateway.http.open_for(address, caller.connection).await.map_err(|error| {
+    let http = &control.gateway.http;
+    let bound = http.open_for(address, caller.connection).await.map_err(|error| {
         ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {error}"))
             .subject(Subject::Host("http".into()))
     })?;
     let token_file = control.home.root().join("state/http.token");
-    Ok(json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": token_file }))
+    Ok(json!({ "address": bound.to_string(), "url": format!("{}/mcp", http.url(bound)), "token_file": token_file }))
+}
+
+/// Adds or removes an HTTP token, and waits until the change is in force.
+pub async fn change_token(control: &Control, caller: Caller, change: Value) -> Result<Value, ToolError> {
+    let change = Call::new(control.person(caller)?, "token.change", change);
+    let applied = run(control, change).await?;
+    // The owner answers in order, so this returns after the reload that the change caused.
+    control.handle.status().await?;
+    Ok(applied)
 }
 
 /// Finds a record of one of these kinds by its id or short id.
@@ -200,7 +210,7 @@ pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, Too
         Ok(None) | Err(Refused::NotFound) => {
             Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}"))
                 .subject(subject)
-                .hint(format!("`conductor {command} list` shows what there is.")))
+                .hint(format!("`conductor {command} list` lists the ids.")))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }

@@ -1,8 +1,8 @@
 //! The requests of the human door: one table of names and parameters, and one match that handles
 //! them.
 //!
-//! A request is a decision of a person, a read that a decision needs, a secret, or a stream.
-//! Everything else is a tool, which `call` runs.
+//! A request is a decision of a person, a read that a decision needs, an operation on a secret, or
+//! a stream. Everything else is a tool, which `call` runs.
 
 use super::decisions::Grant;
 use super::streams::{self, Stream};
@@ -25,7 +25,7 @@ macro_rules! requests {
         pub enum Request { $(#[serde(rename = $name $(, alias = $alias)?)] $variant { $($fields)* }),+ }
 
         impl Request {
-            /// The names of each request.
+            /// The wire names of each request: its name, and its alias if it has one.
             pub const NAMES: &'static [&'static [&'static str]] = &[$(&[$name $(, $alias)?]),+];
             const SLOW: &'static [&'static str] = &[$($(requests!(@$slow $name),)?)+];
         }
@@ -35,15 +35,19 @@ macro_rules! requests {
 
 requests! {
     Call = "call" slow { tool: String, arguments: Option<Value> }
-    // With `tool`, only this tool.
+    // With `tool`, lists only this tool.
     ToolsList = "tools.list" { tool: Option<String> }
 
-    // With `port`, the bytes sent to this port instead of the trace. With `state`, also the status
-    // and the device bindings, twice a second.
+    // With `port`, streams the bytes sent to this port instead of the trace. With `state`, also
+    // streams the status and the device bindings, twice a second.
     Monitor = "monitor" { port: Option<String>, #[serde(default)] state: bool }
-    // `messages` are complete MIDI messages; `events` is a script in which `t:` lets time pass.
+    // `messages` are complete MIDI messages; `events` is an event script, in which `t:600` waits
+    // 600 ms.
     Play = "play" slow { port: String, #[serde(default)] messages: Vec<Vec<u8>>, #[serde(default)] events: String }
     HttpOpen = "http.open" { address: SocketAddr }
+    // `row` contains the keys of `[[http.tokens]]`, with the digest of the token.
+    TokenAdd = "http.token.add" slow { row: Map<String, Value> }
+    TokenRemove = "http.token.remove" slow { name: String }
 
     // Reads the file again, and describes the parts that are not in force.
     ConfigReload = "config.reload" slow {}
@@ -124,6 +128,8 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
         }
         Request::Play { port, messages, events } => streams::play(control, caller, port, messages, &events).await?,
         Request::HttpOpen { address } => decisions::open_http(control, caller, address).await?,
+        Request::TokenAdd { row } => decisions::change_token(control, caller, json!({ "add": row })).await?,
+        Request::TokenRemove { name } => decisions::change_token(control, caller, json!({ "remove": name })).await?,
         Request::ConfigReload {} => decisions::reload(control).await?,
         Request::ConfigAccept { hash } => decisions::accept_config(control, control.person(caller)?, &hash).await?,
         Request::PerformanceSet { on } => {
@@ -205,6 +211,8 @@ mod tests {
             "console.revoke",
             "console.sessions",
             "http.open",
+            "http.token.add",
+            "http.token.remove",
             "live.examine",
             "llm_apply_plan",
             "llm_reject_plan",

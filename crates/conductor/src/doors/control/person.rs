@@ -78,8 +78,8 @@ fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) 
     chain
 }
 
-/// Whether the part of the chain that is younger than the client lost its parent, and may have been
-/// started by the client.
+/// Whether the last process in the chain that is younger than the client may be an orphan of the
+/// client.
 fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     let younger = |it: &Process| it.started.is_some_and(|it| it >= client.started);
     let Some(old) = chain.iter().position(|(_, it)| it.is_service_manager || !younger(it)) else { return false };
@@ -203,7 +203,11 @@ mod tests {
         let asked = |pid| ask(pid, &[client(50, 100)], tree(DESKTOP)).is_ok();
         assert_eq!([61, 71, 81].map(asked), [true; 3]);
         assert_eq!([90, 92, 95].map(asked), [false; 3]);
-        assert_eq!(ask(92, &[], tree(DESKTOP)), Ok(Person { uid: 7 }), "without a client there is nothing to fear");
+        assert_eq!(
+            ask(92, &[], tree(DESKTOP)),
+            Ok(Person { uid: 7 }),
+            "without a client, every terminal counts as a person"
+        );
     }
 
     #[test]

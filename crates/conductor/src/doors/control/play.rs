@@ -10,7 +10,7 @@ use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
 /// Longest duration of a script: a person waits for its end.
 const LONGEST: Micros = Micros::from_ms(60_000);
 
-/// Messages to send together.
+/// Messages that are sent at the same time.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beat {
     /// Time since the start of the script.

@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Time between two states of a monitor.
+/// Time between two state items of a monitor stream.
 const STATE_PERIOD: Duration = Duration::from_millis(500);
 
 /// Sends one message per item until either side ends the stream.
@@ -54,7 +54,7 @@ impl Stream {
     }
 }
 
-/// The messages sent to a port, or the trace.
+/// Starts a stream of the messages sent to a port, or of the trace.
 pub async fn monitor(control: &Control, port: Option<String>, state: bool) -> Result<Stream, ToolError> {
     let owner = &control.handle;
     Ok(match port {
@@ -68,7 +68,8 @@ pub async fn monitor(control: &Control, port: Option<String>, state: bool) -> Re
     })
 }
 
-/// Requires a person, because the daemon waits for the answers.
+/// Starts a stream of approval requests. Only for a person, because the daemon waits for the
+/// answers.
 pub fn questions(control: &Control, caller: Caller) -> Result<Stream, ToolError> {
     control.person(caller)?;
     let studio = &control.gateway.studio;
@@ -85,7 +86,7 @@ pub async fn play(
     events: &str,
 ) -> Result<Value, ToolError> {
     let owner = &control.handle;
-    // Events of a caller that is not a person are tainted, as those of a tool.
+    // Events of a caller that is not a person are tainted, like those of a tool.
     let (connection, is_person) = (caller.connection, control.recognise(caller.peer).is_ok());
     let by = if is_person { SentBy::Hand { connection } } else { SentBy::Tool { connection } };
     let allowed = is_person || owner.serving().config.performance.allow_output.contains(&port);

@@ -1,10 +1,10 @@
 //! The plain HTTP routes: tool calls without MCP, and read-only routes for observers. No route
 //! decides an approval.
 //!
-//! A call passes the same pipeline as at every door. Observers receive ids, names, results and
-//! times, but neither arguments nor outputs.
+//! A call passes through the same pipeline as at every door. Observers receive ids, names, results
+//! and times, but neither arguments nor outputs.
 
-use super::{Tokens, read_body, refuse, refuse_after};
+use super::{Token, Tokens, read_body, refuse, refuse_after};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::render;
 use crate::doors::session::{Session, View, Who};
@@ -20,7 +20,7 @@ use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::studio::events::Listener;
 use conductor_gateway::studio::meters;
 use conductor_gateway::tools::catalog::Tool;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -62,36 +62,33 @@ pub fn routes(shared: &Arc<Shared>, tokens: &Arc<Tokens>) -> Router {
 type SharedDoor = State<Arc<Door>>;
 
 impl Door {
-    /// Checks the token; returns its name and the request.
-    async fn admit(&self, request: Request, scope: &str) -> Result<(String, Request), Response> {
-        match self.tokens.check(request.headers(), scope) {
-            Some(who) => Ok((who, request)),
-            None => {
-                self.tokens.note_failure(&self.shared.studio).await;
-                let why = format!("a bearer token with the scope {scope} is needed");
-                Err(refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, &why).await)
-            }
+    /// Checks the token; returns it and the request.
+    async fn admit(&self, request: Request, scope: &str) -> Result<(Arc<Token>, Request), Response> {
+        match self.tokens.admit(&self.shared.studio, request.headers(), scope).await {
+            Ok(token) => Ok((token, request)),
+            Err(why) => Err(refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, &why).await),
         }
     }
 
-    fn listed(&self) -> Vec<Arc<Tool>> {
+    fn listed(&self, token: &Token) -> Vec<Arc<Tool>> {
         let studio = &self.shared.studio;
-        let (policy, view) = (studio.policy(), View::configured(studio));
+        let (policy, view) = (studio.policy(), View::configured(studio).within(studio, token));
         let catalog = studio.catalog();
         let seen = catalog.list(&view.toolset).filter(|it| !policy.policy.denies_everyone(&it.name, it.tier));
         seen.cloned().collect()
     }
 
     async fn tools(&self, request: Request) -> Response {
-        if let Err(refused) = self.admit(request, "call").await {
-            return refused;
-        }
-        let tools: Vec<Value> = self.listed().iter().map(|it| shown(it)).collect();
+        let token = match self.admit(request, "call").await {
+            Ok((token, _)) => token,
+            Err(refused) => return refused,
+        };
+        let tools: Vec<Value> = self.listed(&token).iter().map(|it| shown(it)).collect();
         plain(&json!({ "tools": tools }))
     }
 
     async fn call(&self, name: String, request: Request) -> Response {
-        let (who, request) = match self.admit(request, "call").await {
+        let (token, request) = match self.admit(request, "call").await {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
@@ -107,7 +104,8 @@ impl Door {
                 ToolError::new(Code::BadInput, "the body is not JSON").hint("Send the arguments as one JSON object.");
             return failed(&error);
         };
-        let session = Session::new(studio, Who::Token(who));
+        let session = Session::new(studio, Who::Token(token.name.clone()));
+        session.set_view(View::configured(studio).within(studio, &token));
         // The session exists as long as this request: when the client disconnects, its call is
         // cancelled.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
@@ -128,10 +126,10 @@ impl Door {
     }
 
     async fn openapi(&self, request: Request) -> Response {
-        if let Err(refused) = self.admit(request, "call").await {
-            return refused;
+        match self.admit(request, "call").await {
+            Ok((token, _)) => plain(&openapi(&self.listed(&token))),
+            Err(refused) => refused,
         }
-        plain(&openapi(&self.listed()))
     }
 
     async fn audit(&self, request: Request) -> Response {
@@ -161,14 +159,15 @@ impl Door {
     }
 
     async fn events(&self, request: Request) -> Response {
-        if let Err(refused) = self.admit(request, "observe").await {
-            return refused;
-        }
+        let token = match self.admit(request, "observe").await {
+            Ok((token, _)) => token,
+            Err(refused) => return refused,
+        };
         let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open");
         };
         let studio = &self.shared.studio;
-        let stream = stream(studio.events.observe(), permit);
+        let stream = stream(studio.events.observe(), permit).take_until(token.end(studio));
         let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(STILL_HERE)).into_response();
         response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
         response

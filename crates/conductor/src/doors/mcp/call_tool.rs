@@ -11,12 +11,13 @@ use super::{McpDoor, elicit, progress, render};
 use conductor_gateway::apps;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Reply, Via, relay};
-use conductor_gateway::tools::lint::MCP_METHODS;
+use conductor_gateway::tools::mcp_methods::MCP_METHODS;
 
 pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era: Era) -> Answer {
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let call = door.session.call(door.principal(cx), request.name.into_owned(), arguments, cx.cancel.clone());
-    // A question is bound to the tool that runs, so a wrapped call is replaced before it is asked.
+    // A question is bound to the tool that runs, so replace a wrapped call before any question is
+    // asked.
     let mut call = relay::unwrap(door.studio(), call);
     let is_wrapped = call.via == Via::CallTool;
     elicit::prepare(door, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
@@ -33,7 +34,8 @@ pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era
             short = shows_pages.then(|| apps::short_of(door.studio(), &output.value)).flatten();
             render::success(output)
         }
-        // For the client, conductor_call_tool exists; its argument is wrong.
+        // An unknown name in the arguments of `conductor_call_tool` is a wrong argument, not an
+        // unknown tool.
         Outcome::Done(Err(error)) if is_unknown_tool(&error) && !is_wrapped => {
             return Err(render::unknown_tool(&error));
         }

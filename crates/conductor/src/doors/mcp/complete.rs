@@ -36,7 +36,7 @@ pub fn complete(
             }
             (entry.complete.get(argument).cloned(), Some(entry.tool.to_string()))
         }
-        _ => return Err(unknown("reference", "its type is not supported")),
+        _ => return Err(unknown("reference", "this type is not supported")),
     };
     let allowed = source.is_none_or(|tool| {
         catalog.get(&tool).is_some_and(|tool| !session.studio.policy().policy.denies_everyone(&tool.name, tool.tier))

@@ -31,16 +31,16 @@ use super::wire::{self, Incoming, LineError, Lines};
 
 /// Capacity of the queue for notifications and questions of running calls.
 const OUTBOX: usize = 32;
-/// Limit of unwritten bytes. Above it, nothing is read from the peer.
+/// Maximum number of unwritten bytes. Above it, nothing is read from the peer.
 const UNREAD: usize = 256 * 1024;
-/// Limit of bytes in one write. Answers that are ready together share a write, but the first answer
-/// must not wait for all others.
+/// Maximum number of bytes in one write. Answers that are ready together share a write, but the
+/// first answer must not wait for all others.
 const GATHER: usize = 8 * 1024;
 /// How long a peer may leave its answers unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests may still run after the end of input.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Interval of the check whether a peer that closed its output still reads.
+/// Interval at which to check whether a peer that closed its output still reads.
 const GONE_CHECK: Duration = Duration::from_millis(50);
 /// How long a connection with too many calls is not read.
 const FLOOD_PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ const FLOOD_PAUSE: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 pub const READ_CHUNK: usize = 8 * 1024;
 
-/// Ends a connection from outside.
+/// Tokens with which other tasks end a connection, or detect that it has failed.
 #[derive(Clone, Default)]
 pub struct Lifeline {
     /// Cancelling this token acts like the end of input: running requests are answered, and nothing

@@ -95,7 +95,7 @@ pub async fn request(
     match tokio::time::timeout(wait, answer).await {
         Ok(Ok(result)) => result.map_err(|error| error.message.into_owned()),
         Ok(Err(_)) => Err("the client has disconnected".to_owned()),
-        Err(_) => Err("no answer in time".to_owned()),
+        Err(_) => Err("the client did not answer in time".to_owned()),
     }
 }
 

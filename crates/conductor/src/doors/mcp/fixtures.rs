@@ -22,7 +22,7 @@ pub trait Fixtures: Send + Sync {
     fn answer(&self, request: &ClientRequest, link: Link) -> Option<BoxFuture<'static, Answer>>;
 }
 
-/// The client of a fixture.
+/// The connection of a fixture to its client.
 pub struct Link {
     shared: Arc<Shared>,
     out: mpsc::Sender<Outgoing>,

@@ -14,7 +14,7 @@ use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use conductor_core::config::ToolView;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use rmcp::model::{ClientRequest, RequestId};
@@ -25,7 +25,7 @@ use super::era::Era;
 use super::http_session::{EventStream, HttpSession, Sessions, run};
 use super::wire::{self, Incoming, LineError};
 use super::{McpDoor, Shared, http_headers, subscribe};
-use crate::doors::http::{Tokens, read_body, refuse, refuse_after};
+use crate::doors::http::{Token, Tokens, read_body, refuse, refuse_after};
 use crate::doors::session::{View, Wanted, Who};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -66,9 +66,13 @@ impl McpHttp {
     /// Checks token, method and size, in this order, then answers. The path selects the view of a
     /// new session, or of a request without a session.
     async fn handle(self: Arc<Self>, request: Request<Body>, wanted: Wanted) -> Response {
-        let Some(token) = self.tokens.check(request.headers(), "call") else {
-            self.tokens.note_failure(&self.shared.studio).await;
-            return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, "a bearer token is needed").await;
+        let token = match self.tokens.admit(&self.shared.studio, request.headers(), "call").await {
+            Ok(token) => token,
+            Err(reason) => return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, &reason).await,
+        };
+        let wanted = match permitted(wanted, &token) {
+            Ok(wanted) => wanted,
+            Err(reason) => return refuse_after(request.into_body(), StatusCode::FORBIDDEN, &reason).await,
         };
         if ![Method::POST, Method::GET, Method::DELETE].contains(request.method()) {
             let body = request.into_body();
@@ -77,7 +81,7 @@ impl McpHttp {
         let limit = self.shared.studio.settings().mcp.max_message_bytes;
         let (parts, body) = request.into_parts();
         let answered = match read_body(body, limit).await {
-            Ok(body) => self.answer(&parts, &body, token, &wanted).await,
+            Ok(body) => self.answer(&parts, &body, &token, &wanted).await,
             Err(refused) => Err(refused),
         };
         let mut response = answered.unwrap_or_else(|refused| refused);
@@ -85,10 +89,10 @@ impl McpHttp {
         response
     }
 
-    async fn answer(&self, parts: &Parts, body: &[u8], token: String, wanted: &Wanted) -> Result<Response, Response> {
+    async fn answer(&self, parts: &Parts, body: &[u8], token: &Token, wanted: &Wanted) -> Result<Response, Response> {
         let session = match text(&parts.headers, SESSION) {
             Some(id) => {
-                let found = self.sessions.find(id, &token);
+                let found = self.sessions.find(id, &token.name);
                 Some(found.ok_or_else(|| refuse(StatusCode::NOT_FOUND, "there is no such session"))?)
             }
             None => None,
@@ -105,14 +109,14 @@ impl McpHttp {
             self.sessions.end(&session.id);
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
-        Ok(self.get(&parts.headers, session))
+        Ok(self.get(&parts.headers, session, token))
     }
 
     async fn post(
         &self,
         headers: &HeaderMap,
         body: &[u8],
-        (token, wanted): (String, &Wanted),
+        (token, wanted): (&Token, &Wanted),
         session: Option<Arc<HttpSession>>,
     ) -> Result<Response, Response> {
         if !(accepts(headers, JSON) && accepts(headers, EVENTS)) {
@@ -160,18 +164,18 @@ impl McpHttp {
     }
 
     /// The state of a client with this view.
-    fn door(&self, token: String, wanted: &Wanted) -> Arc<McpDoor> {
-        let door = McpDoor::new(&self.shared, Who::Token(token));
-        // The parts that a path can contain name no toolset, so none can be unknown.
+    fn door(&self, token: &Token, wanted: &Wanted) -> Arc<McpDoor> {
+        let door = McpDoor::new(&self.shared, Who::Token(token.name.clone()));
+        // A path cannot name a toolset, so this cannot fail because of an unknown toolset.
         if let Ok(view) = View::of(&self.shared.studio, wanted) {
-            door.session.set_view(view);
+            door.session.set_view(view.within(&self.shared.studio, token));
         }
         door
     }
 
     /// Opens a session for a client of the older era.
-    async fn open(&self, id: RequestId, request: ClientRequest, token: String, wanted: &Wanted) -> Response {
-        let session = self.sessions.open(&self.shared, token.clone(), self.door(token, wanted));
+    async fn open(&self, id: RequestId, request: ClientRequest, token: &Token, wanted: &Wanted) -> Response {
+        let session = self.sessions.open(&self.shared, token.name.clone(), self.door(token, wanted));
         let taken = Arc::clone(&session).take(Incoming::Request(id, Box::new(request)), &self.shared).await;
         let mut response = taken.unwrap_or_else(|refused| refused);
         match HeaderValue::from_str(&session.id) {
@@ -184,7 +188,7 @@ impl McpHttp {
     }
 
     /// The stream of changes of a session, or the rest of a response stream whose connection broke.
-    fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>) -> Response {
+    fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>, token: &Token) -> Response {
         if !accepts(headers, EVENTS) {
             return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must contain text/event-stream");
         }
@@ -214,7 +218,24 @@ impl McpHttp {
                 };
                 Some((Ok::<_, Infallible>(Bytes::from(text)), (session, changes, stop, sessions)))
             });
+        let body = body.take_until(token.end(&self.shared.studio));
         event_response(Body::from_stream(body))
+    }
+}
+
+/// The view that the client wants, if its token may use it. A token with views has the first one as
+/// its default. A token with chosen tools lists them all by default.
+fn permitted(mut wanted: Wanted, token: &Token) -> Result<Wanted, String> {
+    match wanted.view {
+        Some(view) if !token.views.is_empty() && !token.views.contains(&view) => {
+            Err(format!("the token \"{}\" may not use the view {view}", token.name))
+        }
+        None => {
+            let has_chosen = !token.tools.iter().any(|it| it == "all");
+            wanted.view = token.views.first().copied().or(has_chosen.then_some(ToolView::All));
+            Ok(wanted)
+        }
+        Some(_) => Ok(wanted),
     }
 }
 

@@ -18,7 +18,7 @@ const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 const PARAM: &str = "mcp-param-";
-/// The mark of a tool's parameter that is repeated in a header.
+/// The schema keyword of a parameter that a client repeats in a header.
 const PARAM_MARK: &str = "x-mcp-header";
 
 /// The response to a request whose headers are refused.

@@ -31,8 +31,8 @@ const MAX_SESSIONS: usize = 64;
 const KEPT_STREAMS: usize = 16;
 /// Maximum number of messages of one request that wait to become events.
 const OUTBOX: usize = 32;
-/// Limit of bytes of unread events of one stream. Progress reports are dropped at half of this
-/// limit. At the limit, the request is cancelled.
+/// Maximum size of the unread events of one stream, in bytes. Progress reports are dropped at half
+/// of this size. At this size, the request is cancelled.
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// All sessions. The least recently used one ends when there are too many.
@@ -267,7 +267,7 @@ impl EventStream {
         self.state.lock().ended.is_some()
     }
 
-    /// The answer of a request that sent nothing before it.
+    /// The answer to a request that sent nothing before the answer.
     pub async fn answer_alone(&self) -> Option<(StatusCode, Bytes)> {
         self.when(|state| match (state.ended, state.events.len()) {
             (Some(status), 1) => Some(state.events.front().map(|it| (status, it.clone()))),

@@ -43,7 +43,8 @@ pub fn tools(door: &McpDoor, request: Option<PaginatedRequestParams>, cx: &Cx, e
     let listed = catalog
         .list(&view.toolset)
         .filter(|tool| view.lists(tool))
-        // Policy decides about the tools that such a tool runs, not about the tool.
+        // A tool that runs other tools is always listed: policy decides about the tools that it
+        // runs.
         .filter(|tool| tool.runs_tools() || !policy.policy.denies_everyone(&tool.name, tool.tier))
         .map(|tool| (tool.name.to_string(), tool));
     let (page, next) = page(door, request, listed)?;

@@ -101,7 +101,7 @@ async fn dispatch(door: &McpDoor, request: ClientRequest, cx: &Cx, era: Era, is_
         ClientRequest::GetTaskRequest(_) => Err(era::unknown_method("tasks/get")),
         ClientRequest::UpdateTaskRequest(_) => Err(era::unknown_method("tasks/update")),
         ClientRequest::CancelTaskRequest(_) => Err(era::unknown_method("tasks/cancel")),
-        _ => Err(era::unknown_method("it is part of a newer protocol")),
+        _ => Err(era::unknown_method("this method is part of a newer protocol")),
     }
 }
 

@@ -22,7 +22,7 @@ use super::methods::{Cx, Outgoing};
 use conductor_gateway::pipeline::call::{LogLevel, Progress};
 use conductor_gateway::studio::Studio;
 
-/// Limit of progress messages per second.
+/// Maximum number of progress messages per second.
 const PROGRESS_PER_SECOND: usize = 10;
 
 pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities {
@@ -57,7 +57,7 @@ struct Reports {
     studio: Arc<Studio>,
 }
 
-/// The messages sent so far. Progress must increase, and the times limit the rate.
+/// State of the messages sent so far: progress must increase, and the send times limit the rate.
 #[derive(Default)]
 struct Sent {
     done: Option<f64>,

@@ -39,7 +39,7 @@ pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, e
     let mut call =
         door.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), cx.cancel.clone());
     call.via = Via::Resource { uri: uri.clone() };
-    // A resource and its tool are in the same toolset.
+    // `find` has checked the caller's toolset: a resource and its tool are in the same toolset.
     call.toolset = Arc::new(conductor_gateway::tools::names::Toolset::All);
     call.progress = progress::channel(door, cx, era);
     let contents = match call_tool::run(door, call).await.into_outcome() {

@@ -27,7 +27,7 @@ pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// The file already has this state.
+    /// The file already has the wanted content.
     Unchanged {
         file: PathBuf,
     },
@@ -122,14 +122,14 @@ fn has_no_entry(client: &Client, text: &str) -> bool {
     client.format.find(text, place(client)).is_ok_and(|it| it.is_none())
 }
 
-/// What a client knows about Conductor.
+/// The state of Conductor's entry in a client's file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Status {
     /// The folder of the client does not exist.
     NotInstalled,
     NotSetUp,
     SetUp(Launch),
-    /// There is an entry, but not one that starts a program.
+    /// An entry with our name exists, but it starts no program.
     OtherEntry,
     Unreadable(String),
 }
@@ -174,7 +174,7 @@ fn write(file: &Path, before: Option<&str>, after: &str) -> Result<(), SetupErro
         has_changed = read(file).ok().flatten().as_deref() != before;
         if has_changed { Err(io::Error::other("changed")) } else { Ok(()) }
     };
-    // Configuration files may be symbolic links; they stay links.
+    // The configuration file may be a symbolic link, which must stay a link.
     let unique = std::process::id().to_string();
     match atomic_file::replace_if(file, after.as_bytes(), 0o644, &unique, check) {
         Ok(()) => Ok(()),

@@ -1,6 +1,6 @@
 //! Answers `skills/list` and `skills/get`, and reads a skill as a resource.
 //!
-//! Skills are pages of this program and contain nothing of the studio, so reading one is not a tool
+//! Skills are pages of this program and contain no data of the studio, so reading one is not a tool
 //! call and needs no permission.
 
 use rmcp::model::{
@@ -19,7 +19,7 @@ const EXTENSION: &str = "io.modelcontextprotocol/skills";
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";
 pub const MIME: &str = "text/markdown";
-/// A skill changes only with the program.
+/// Skills change only with a new version of the program.
 const TTL_MS: u64 = 300_000;
 
 /// Declares the extension, without its optional directories.

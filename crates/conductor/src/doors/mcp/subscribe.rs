@@ -1,6 +1,6 @@
 //! Subscriptions: which client is notified of which change, and how often.
 //!
-//! Changes of a list within a window cause one message at the end of the window. Changes of a URI
+//! Changes to a list within a window cause one message at the end of the window. Changes to a URI
 //! are announced at most four times a second, and the last change is always announced. Not here:
 //! the source of changes (`studio::events`).
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        /// No change is lost: an announcement follows at or after the last one.
+        /// No change is lost: an announcement follows at or after the last change.
         #[test]
         fn the_last_change_is_always_announced(times in prop::collection::vec(0u64..2_000_000, 1..60)) {
             let mut times = times;

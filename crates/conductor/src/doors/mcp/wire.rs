@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use conductor_gateway::tools::lint::MCP_METHODS;
+use conductor_gateway::tools::mcp_methods::MCP_METHODS;
 use rmcp::model::{
     CallToolRequest, ClientNotification, ClientRequest, CustomRequest, ErrorData, JsonRpcMessage, NumberOrString,
     RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerNotification, ServerRequest,

@@ -91,8 +91,8 @@ struct Stage {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// A key of a device, in a callback with this many free places in the output buffer, or while
-    /// the owner holds the desk.
+    /// A key event of a device. It is decided in a callback with this much free space in the output
+    /// buffer, or by the owner if it holds the desk.
     Key {
         pads: bool,
         note: u8,
@@ -159,7 +159,7 @@ impl Stage {
         }
     }
 
-    /// What the owner does in one turn of its loop.
+    /// One iteration of the owner's loop.
     fn owner_turn(&mut self) {
         let left = std::mem::take(&mut self.desk.left);
         self.carry_out(left);
@@ -257,7 +257,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Wherever events are decided, and whatever happens in between, every note and key ends.
+    /// Every note and every key is released, wherever events are decided and whatever happens in
+    /// between.
     #[test]
     fn no_note_and_no_key_stays_on(ops in prop::collection::vec(op(), 1..60)) {
         let mut stage = Stage::new();

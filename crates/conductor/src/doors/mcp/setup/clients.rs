@@ -17,13 +17,11 @@ pub enum Platform {
 impl Platform {
     pub const ALL: [Self; 3] = [Self::Linux, Self::MacOs, Self::Windows];
 
-    pub const fn current() -> Self {
-        if cfg!(target_os = "macos") {
-            Self::MacOs
-        } else if cfg!(windows) {
-            Self::Windows
-        } else {
-            Self::Linux
+    pub fn current() -> Self {
+        match std::env::consts::OS {
+            "macos" => Self::MacOs,
+            "windows" => Self::Windows,
+            _ => Self::Linux,
         }
     }
 }
@@ -107,7 +105,7 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Client {
     pub name: &'static str,
-    /// The name in messages.
+    /// Name of the client in messages.
     pub title: &'static str,
     pub format: Format,
     /// The files with the servers of this client. The first one that exists is used, otherwise the
@@ -118,13 +116,14 @@ pub struct Client {
     pub command: Command,
     /// A field before the command that names the transport.
     pub transport: Option<&'static str>,
-    /// Further fields of a new entry, as JSON. None of them allows a tool without a question.
+    /// Further fields of a new entry, as JSON. None of them lets a tool run without asking the
+    /// person.
     pub more: &'static [(&'static str, &'static str)],
     /// The folder from which the client reads skills.
     pub skills: &'static [Spot],
 }
 
-/// The form of most clients.
+/// The format of entries that most clients use.
 const USUAL: Client = Client {
     name: "generic",
     title: "the client",
@@ -209,7 +208,7 @@ pub static CLIENTS: [Client; 15] = [
         title: "GitHub Copilot CLI",
         files: &[home(".copilot/mcp-config.json")],
         transport: Some("local"),
-        // The tools that the model may see; each call still asks.
+        // Shows the model all tools. The client still asks the person about each call.
         more: &[("tools", r#"["*"]"#)],
         skills: &[home(".copilot/skills")],
         ..USUAL
@@ -333,7 +332,7 @@ impl Client {
         transport.into_iter().chain(command).chain(more).collect()
     }
 
-    /// The command of a present entry.
+    /// The command of an existing entry.
     pub fn launch_of(&self, entry: &Value) -> Option<Launch> {
         let list = |value: &Value| -> Option<Vec<String>> {
             value.as_array()?.iter().map(|it| it.as_str().map(str::to_owned)).collect()

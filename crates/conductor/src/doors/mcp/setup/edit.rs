@@ -41,7 +41,7 @@ impl Fault {
     }
 }
 
-/// The entry `name` in the map `container` at the root of the file.
+/// The place of the entry `name` in the map `container` at the root of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     pub container: &'a str,
@@ -62,7 +62,7 @@ pub fn object(fields: &[Field]) -> Map<String, Value> {
     fields.iter().map(|it| (it.key.to_owned(), it.value.clone())).collect()
 }
 
-/// The replacement of a range by a text. An empty range is an insertion.
+/// A range, and the text that replaces it. An empty range is an insertion.
 pub type Splice = (Range<usize>, String);
 
 /// Applies splices that do not overlap. An insertion at the start of a replacement comes first.
@@ -185,8 +185,8 @@ impl Format {
     }
 }
 
-/// The member of an object, created if it is absent. A value that is not an object stays, and the
-/// comparison with the result then fails.
+/// The member of an object, created if it is absent. A value that is not an object is not changed;
+/// the later comparison of the results then fails.
 fn member<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
     match value {
         Value::Object(members) => members.entry(key).or_insert(Value::Null),
@@ -194,7 +194,7 @@ fn member<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
     }
 }
 
-/// Equal, except that a missing container or root may also be empty.
+/// Whether both values are equal. A missing container or root equals an empty one.
 fn same(left: &Value, right: &Value) -> bool {
     let is_nothing = |it: &Value| it.is_null() || it.as_object().is_some_and(Map::is_empty);
     match (left, right) {

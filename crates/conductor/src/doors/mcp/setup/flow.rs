@@ -1,4 +1,5 @@
-//! Edits maps in braces: JSON in its three strictnesses, and maps in braces in YAML.
+//! Edits JSON (plain, with comments, or with comments and trailing commas) and flow mappings
+//! (`{ ... }`) in YAML.
 
 use jsonc_parser::ast;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -59,7 +60,7 @@ fn member(it: ast::ObjectProp<'_>) -> Member {
     Member { key_span: range.start..range.end, key: it.name.into_string(), node: node(it.value) }
 }
 
-/// How new text is written: as the rest of the file.
+/// The style of new text, taken from the rest of the file.
 pub struct Style {
     newline: &'static str,
     unit: String,
@@ -86,7 +87,7 @@ impl Style {
         Self { newline: newline(text), unit, comma, colon }
     }
 
-    /// For maps in braces in YAML, which stay in one line.
+    /// The style for YAML flow mappings, which stay in one line.
     pub fn inline() -> Self {
         Self { newline: "\n", unit: String::new(), comma: ", ", colon: ": " }
     }
@@ -183,8 +184,8 @@ fn own_lines(text: &str, map: &Node, of: Option<&Member>, style: &Style) -> Opti
     members.iter().rev().find_map(|it| own_line_indent(text, it.key_span.start)).map(str::to_owned)
 }
 
-/// Adds members at the end of a map in braces. A comment that follows the last member in its line
-/// stays with that member.
+/// Adds members at the end of a JSON object or flow mapping. A comment that follows the last member
+/// in its line stays with that member.
 fn append(text: &str, map: &Node, new: &[(&str, Value)], style: &Style, indent: Option<String>) -> Vec<Splice> {
     let last = match &map.kind {
         Kind::Map { members, .. } => members.last(),
@@ -223,7 +224,7 @@ fn append(text: &str, map: &Node, new: &[(&str, Value)], style: &Style, indent: 
             splices.push((at..at, format!("{inserted}{}{outer}", style.newline)));
         }
     }
-    // Both insertions may have the same place; the comma comes first.
+    // Both insertions may be at the same position. The comma must come first.
     if let [(first, comma), (second, rest)] = splices.as_slice()
         && first == second
     {

@@ -19,7 +19,7 @@ pub enum Outcome {
     Written,
     Unchanged,
     Removed,
-    /// The skill is not our unchanged copy, and was left alone.
+    /// The skill is not an unchanged copy of ours, so it is kept.
     Foreign,
 }
 
@@ -43,7 +43,7 @@ fn copy_one(folder: &Path, skill: &Skill) -> io::Result<Outcome> {
     }
     std::fs::create_dir_all(&place)?;
     let unique = std::process::id().to_string();
-    // The mark is written first: a copy without a mark would be foreign to the next run.
+    // The mark is written first: without a mark, the next run would not recognise the copy as ours.
     atomic_file::replace(&place.join(MARK), skill.digest().as_bytes(), 0o644, &unique)?;
     atomic_file::replace(&place.join("SKILL.md"), skill.text.as_bytes(), 0o644, &unique)?;
     Ok(Outcome::Written)
@@ -59,7 +59,7 @@ pub fn remove(folder: &Path) -> io::Result<Vec<(&'static str, Outcome)>> {
             State::Ours(_) => {
                 std::fs::remove_file(place.join("SKILL.md"))?;
                 std::fs::remove_file(place.join(MARK))?;
-                // A folder with further files of a person stays.
+                // The folder stays if a person has added files.
                 let _ = std::fs::remove_dir(&place);
                 Ok(Outcome::Removed)
             }

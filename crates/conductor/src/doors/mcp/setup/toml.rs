@@ -49,7 +49,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
     match container {
         None | Some(Item::Table(_)) => {}
         Some(other @ (Item::Value(_) | Item::ArrayOfTables(_) | Item::None)) => {
-            let reason = format!("{0} is not written as tables like [{0}.NAME]", place.container);
+            let reason = format!("{0} must be written as tables like [{0}.NAME]", place.container);
             return Err(Fault::at(text, start_of(other), reason));
         }
     }
@@ -65,7 +65,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
         return Ok(vec![(text.len()..text.len(), format!("{before}{}{newline}", lines.join(newline)))]);
     };
     let Some(present) = entry.as_table_like() else {
-        return Err(Fault::at(text, start_of(entry), format!("{} is not a table", place.name)));
+        return Err(Fault::at(text, start_of(entry), format!("the entry {} is not a table", place.name)));
     };
     let mut splices = Vec::new();
     let mut missing = Vec::new();
@@ -74,7 +74,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
             Some(it) if of_item(it) == field.value => {}
             Some(it) => match (it.as_value(), it.span()) {
                 (Some(_), Some(span)) => splices.push((span, Style::inline().render(&field.value, None))),
-                (_, _) => return Err(Fault::at(text, start_of(it), format!("{} is not a value", field.key))),
+                (_, _) => return Err(Fault::at(text, start_of(it), format!("the field {} is a table", field.key))),
             },
             None => missing.push(pair(field)),
         }
@@ -95,7 +95,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
             return Err(Fault::at(
                 text,
                 span.map_or(0, |it| it.start),
-                format!("{} is written in dotted keys", place.name),
+                format!("the entry {} uses dotted keys; remove it by hand", place.name),
             ));
         }
     }
@@ -113,7 +113,7 @@ pub fn unset(text: &str, place: Place<'_>) -> Result<Vec<Splice>, Fault> {
     let Some(entry) = container.get(place.name) else { return Ok(Vec::new()) };
     let dotted = || {
         let at = container.key(place.name).and_then(|it| it.span()).map_or(0, |it| it.start);
-        Fault::at(text, at, format!("{} is written in dotted keys; remove it by hand", place.name))
+        Fault::at(text, at, format!("the entry {} uses dotted keys; remove it by hand", place.name))
     };
     match entry {
         Item::Table(it) if !it.is_dotted() => {
@@ -134,7 +134,7 @@ pub fn unset(text: &str, place: Place<'_>) -> Result<Vec<Splice>, Fault> {
     }
 }
 
-/// The lines of a table and of its tables, which need not follow each other.
+/// The lines of a table and its subtables, which may be in different parts of the file.
 fn blocks_of(text: &str, it: &toml_edit::Table, blocks: &mut Vec<Splice>) {
     if let Some(header) = it.span().filter(|it| text.get(it.clone()).is_some_and(|it| it.starts_with('['))) {
         let ends = it.iter().filter_map(|(_, item)| item.as_value().and_then(toml_edit::Value::span)).map(|it| it.end);

@@ -16,7 +16,7 @@ pub struct Node {
 pub enum Kind {
     Map {
         members: Vec<Member>,
-        /// YAML without braces.
+        /// Whether this is a YAML block mapping. If not, it is a flow mapping or a JSON object.
         is_block: bool,
     },
     List(Vec<Node>),

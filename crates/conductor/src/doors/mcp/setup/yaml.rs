@@ -10,13 +10,13 @@ use super::edit::{Fault, Field, Place, Splice, line_end, line_start, newline, ob
 use super::flow;
 use super::tree::{Kind, Member, Node, position};
 
-/// Limit of nested lists and maps, because the tree is built recursively.
+/// Maximum nesting depth of lists and maps. It is limited because the tree is built recursively.
 const MAX_DEPTH: usize = 128;
 
 pub fn parse(text: &str) -> Result<Option<Node>, Fault> {
     let mut builder = Builder {
         text,
-        // The parser counts characters.
+        // The parser counts characters, the splices count bytes.
         offsets: text.char_indices().map(|(at, _)| at).chain([text.len()]).collect(),
         events: Parser::new_from_str(text),
     };
@@ -28,7 +28,11 @@ pub fn parse(text: &str) -> Result<Option<Node>, Fault> {
             (Event::DocumentEnd, span) => {
                 // The span of an implicit end is empty, or is the start of the next document.
                 if text.get(span.clone()).is_some_and(|it| it.starts_with("...")) {
-                    return Err(Fault::at(text, span.start, "the file has an explicit end of its document"));
+                    return Err(Fault::at(
+                        text,
+                        span.start,
+                        "the YAML document ends with `...`, which is not supported; remove this line",
+                    ));
                 }
             }
             (event, span) => {
@@ -112,7 +116,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The value of a scalar in the core schema, as far as an entry needs it.
+/// The value of a scalar by the core schema of YAML, for the types that an entry can contain.
 fn resolved(text: Cow<'_, str>, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::String(text.into_owned());
@@ -142,7 +146,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
             None => Err(Fault::at(
                 text,
                 root.span.start,
-                format!("the file is a map in braces without {:?}", place.container),
+                format!("the file is a flow mapping without {:?}", place.container),
             )),
         };
     }
@@ -195,7 +199,7 @@ fn entry_of(place: Place<'_>, fields: &[Field]) -> Value {
     Value::Object(Map::from_iter([(place.name.to_owned(), Value::Object(object(fields)))]))
 }
 
-/// Lines below the line of a key.
+/// Writes members as lines below the line of a key.
 fn below(text: &str, key: &Member, members: &Map<String, Value>, indent: &str) -> Splice {
     let newline = newline(text);
     let at = line_end(text, key.key_span.end);

@@ -299,7 +299,7 @@ fn toml_text(layout: &Layout, before: &[String], servers: Option<&[String]>, aft
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the layout, the entry is added once, removed again, and no other byte changes.
+    /// In every layout, the entry is added once and removed again, and no other byte changes.
     #[test]
     fn a_generated_file_comes_back_byte_for_byte(
         layout in layouts(), before in names(), servers in proptest::option::of(names()), after in names(),

@@ -1,0 +1,137 @@
+//! Reads and writes OSC packets.
+//!
+//! Bundles are unpacked here, without recursion, and only single messages are passed to the decoder
+//! of the library. That decoder is recursive, so one packet of nested bundles or arrays could
+//! overflow the stack.
+//!
+//! Not here: sockets.
+
+use conductor_core::event::{OscArg, OscMessage};
+use rosc::{OscPacket, OscType};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Maximum nesting of bundles.
+const DEPTH_MAX: usize = 8;
+/// The largest UDP payload, in bytes.
+pub const PACKET_MAX: usize = 65_507;
+
+/// The message has this many bytes, more than one packet can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong(pub usize);
+
+/// How many messages a listener received and refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received<T = u64> {
+    pub messages: T,
+    /// Packets that are not OSC, or whose bundles are nested too deeply.
+    pub malformed: T,
+    /// Messages with an argument that triggers cannot test: blobs, arrays, colours, times.
+    pub unsupported: T,
+}
+
+/// Reads a packet and passes its messages to `deliver`, in the order of the bundle.
+pub fn receive(packet: &[u8], counters: &Received<AtomicU64>, mut deliver: impl FnMut(OscMessage)) {
+    if packet.is_empty() {
+        return;
+    }
+    let add = |counter: &AtomicU64| _ = counter.fetch_add(1, Ordering::Relaxed);
+    let Some(messages) = messages(packet) else { return add(&counters.malformed) };
+    for bytes in messages {
+        match read_message(bytes) {
+            Ok(message) => {
+                add(&counters.messages);
+                deliver(message);
+            }
+            Err(Refusal::Malformed) => add(&counters.malformed),
+            Err(Refusal::Unsupported) => add(&counters.unsupported),
+        }
+    }
+}
+
+/// The single messages of a packet, in order. Returns `None` when a bundle is malformed or nested
+/// too deeply.
+fn messages(packet: &[u8]) -> Option<Vec<&[u8]>> {
+    const BUNDLE: &[u8] = b"#bundle\0";
+    let mut out = Vec::new();
+    // Elements that are not unpacked yet. The last one is next.
+    let mut open: Vec<(&[u8], usize)> = vec![(packet, 0)];
+    while let Some((element, depth)) = open.pop() {
+        let Some(body) = element.strip_prefix(BUNDLE) else {
+            out.push(element);
+            continue;
+        };
+        if depth == DEPTH_MAX {
+            return None;
+        }
+        // The time tag is eight bytes.
+        let mut rest = body.get(8..)?;
+        let mut elements = Vec::new();
+        while !rest.is_empty() {
+            let (len, after) = rest.split_first_chunk::<4>()?;
+            let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;
+            elements.push((after.get(..len)?, depth + 1));
+            rest = after.get(len..)?;
+        }
+        open.extend(elements.into_iter().rev());
+    }
+    Some(out)
+}
+
+enum Refusal {
+    Malformed,
+    Unsupported,
+}
+
+fn read_message(bytes: &[u8]) -> Result<OscMessage, Refusal> {
+    // The address and the type tags each end with a zero and are padded to four bytes.
+    let address_len = bytes.iter().position(|byte| *byte == 0).ok_or(Refusal::Malformed)?;
+    if bytes.first() != Some(&b'/') {
+        return Err(Refusal::Malformed);
+    }
+    let tags = bytes.get(address_len / 4 * 4 + 4..).unwrap_or_default();
+    if tags.iter().take_while(|byte| **byte != 0).any(|byte| *byte == b'[') {
+        return Err(Refusal::Unsupported);
+    }
+    if tags.is_empty() {
+        // Some old senders omit the type tags when there are no arguments.
+        let address = std::str::from_utf8(bytes.get(..address_len).unwrap_or_default());
+        let address = address.map_err(|_| Refusal::Malformed)?;
+        return Ok(OscMessage { address: address.into(), args: Vec::new() });
+    }
+    let Ok((_, OscPacket::Message(message))) = rosc::decoder::decode_udp(bytes) else { return Err(Refusal::Malformed) };
+    let args: Option<Vec<OscArg>> = message.args.into_iter().map(read_arg).collect();
+    Ok(OscMessage { address: message.addr, args: args.ok_or(Refusal::Unsupported)? })
+}
+
+fn read_arg(arg: OscType) -> Option<OscArg> {
+    Some(match arg {
+        OscType::Int(value) => OscArg::Int(value),
+        OscType::Float(value) => OscArg::Float(value),
+        OscType::String(text) => OscArg::Text(text),
+        OscType::Bool(value) => OscArg::Bool(value),
+        OscType::Double(value) => OscArg::Float(value as f32),
+        OscType::Long(value) => i32::try_from(value).map_or(OscArg::Float(value as f32), OscArg::Int),
+        OscType::Char(c) => OscArg::Text(c.into()),
+        OscType::Blob(_)
+        | OscType::Time(_)
+        | OscType::Color(_)
+        | OscType::Midi(_)
+        | OscType::Array(_)
+        | OscType::Nil
+        | OscType::Inf => return None,
+    })
+}
+
+/// Encodes one message as a packet.
+pub fn encode(message: &OscMessage) -> Result<Vec<u8>, TooLong> {
+    let args = message.args.iter().map(|arg| match arg {
+        OscArg::Int(value) => OscType::Int(*value),
+        OscArg::Float(value) => OscType::Float(*value),
+        OscArg::Text(text) => OscType::String(text.replace('\0', "")),
+        OscArg::Bool(value) => OscType::Bool(*value),
+    });
+    let message = rosc::OscMessage { addr: message.address.replace('\0', ""), args: args.collect() };
+    // Encoding these four types into memory cannot fail; receivers ignore an empty packet.
+    let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
+    if bytes.len() > PACKET_MAX { Err(TooLong(bytes.len())) } else { Ok(bytes) }
+}
