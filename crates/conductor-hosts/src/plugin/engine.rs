@@ -20,6 +20,7 @@ use serde_json::json;
 use std::cell::Cell;
 use std::rc::Rc;
 
+const SEALED: &str = include_str!("sealed.js");
 const PRELUDE: &str = include_str!("prelude.js");
 const SCRIPT_PRELUDE: &str = include_str!("script.js");
 
@@ -28,17 +29,20 @@ struct Meter {
     budget_us: u64,
     until_us: Cell<u64>,
     spent: Cell<bool>,
+    /// The memory limit rejected a promise that nothing has handled yet.
+    starved: Cell<bool>,
 }
 
 impl Meter {
     fn new(limits: &Limits) -> Rc<Self> {
         let budget_us = u64::from(limits.cpu_ms) * 1000;
-        Rc::new(Meter { budget_us, until_us: Cell::new(u64::MAX), spent: Cell::new(false) })
+        Rc::new(Meter { budget_us, until_us: Cell::new(u64::MAX), spent: Cell::new(false), starved: Cell::new(false) })
     }
 
     fn arm(&self) {
         let now = processor_us();
         self.until_us.set(now.saturating_add(self.budget_us));
+        self.starved.set(false);
         // The kernel's limit is two seconds higher, because the kernel counts whole seconds and our
         // own limit should act first. If setting the limit fails, the deadline of the daemon ends
         // the call.
@@ -89,6 +93,14 @@ fn run(limits: &Limits, kind: Kind, file: &str, source: Vec<u8>, meter: &Rc<Mete
     runtime.set_max_stack_size(limits.stack_kb as usize * 1024);
     let interrupt = Rc::clone(meter);
     runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_over())));
+    let starving = Rc::clone(meter);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, reason, is_handled| {
+        let message = reason.as_object().and_then(|it| it.get::<_, String>("message").ok());
+        // Without memory for an error object, the reason is null.
+        if !is_handled && (reason.is_null() || message.is_some_and(|it| it == "out of memory")) {
+            starving.starved.set(true);
+        }
+    })));
     match kind {
         Kind::Plugin => runtime.set_loader(Granted, Granted),
         // Without a loader, every import fails.
@@ -114,6 +126,8 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, kind: Kind, file: &str, meter: &Rc<Meter>) -
     let give = |name: &str, function: Function<'js>| host.set(name, function);
     let armed = Rc::clone(meter);
     give("arm", Function::new(ctx.clone(), move || armed.arm())?)?;
+    let starved = Rc::clone(meter);
+    give("starved", Function::new(ctx.clone(), move || starved.starved.get())?)?;
     give("send", Function::new(ctx.clone(), |text: String| Pipes::send(text.as_bytes()))?)?;
     give("now", Function::new(ctx.clone(), monotonic_ms)?)?;
     give(
@@ -133,11 +147,14 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, kind: Kind, file: &str, meter: &Rc<Meter>) -
             parts(&ctx, &url).map(Some)
         })?,
     )?;
-    let make: Function<'js> = ctx.eval(match kind {
-        Kind::Plugin => PRELUDE,
-        Kind::Script => SCRIPT_PRELUDE,
-    })?;
-    make.call((host, file))
+    let (word, prelude) = match kind {
+        Kind::Plugin => ("plugins", PRELUDE),
+        Kind::Script => ("scripts", SCRIPT_PRELUDE),
+    };
+    let seal: Function<'js> = ctx.eval(SEALED)?;
+    let shared: Object<'js> = seal.call((word, file))?;
+    let make: Function<'js> = ctx.eval(prelude)?;
+    make.call((host, shared))
 }
 
 fn bytes_of<'a>(array: &'a TypedArray<'_, u8>) -> &'a [u8] {

@@ -1,8 +1,15 @@
 //! The commands and options, with their help texts. A help text is one line with a verb.
 
 use crate::doors::mcp::setup;
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use conductor_core::config::ToolView;
 use std::path::PathBuf;
+
+/// The names of the views of tools.
+pub fn views() -> PossibleValuesParser {
+    ToolView::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>().into()
+}
 
 /// Connect a music studio, its player and AI clients through one local daemon.
 #[derive(Debug, Parser)]
@@ -238,7 +245,7 @@ pub struct McpSetup {
     #[arg(long)]
     pub status: bool,
     /// The tools that the client lists: core (the default), live, patch, stage, seed or all
-    #[arg(long, value_name = "NAME", value_parser = setup::VIEWS, conflicts_with_all = ["remove", "status"])]
+    #[arg(long, value_name = "NAME", value_parser = views(), conflicts_with_all = ["remove", "status"])]
     pub view: Option<String>,
     /// Also copy the skills to the folder of the client, or remove them with --remove
     #[arg(long, requires = "client", conflicts_with_all = ["print", "status"])]
@@ -254,7 +261,7 @@ pub struct McpStart {
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
     /// Tools to list: core, live, patch, stage, seed or all; the others can still be called
-    #[arg(long, value_name = "NAME", value_parser = ["core", "live", "patch", "stage", "seed", "all"])]
+    #[arg(long, value_name = "NAME", value_parser = views())]
     pub view: Option<String>,
     /// Toolsets or tools to offer, separated by commas; all others are removed
     #[arg(long)]

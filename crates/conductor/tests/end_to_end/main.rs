@@ -12,6 +12,7 @@ mod canary;
 mod client_setup;
 mod clients;
 mod commands;
+mod console_desktop;
 mod console_page;
 mod devices;
 mod doors;

@@ -17,6 +17,7 @@ mod contributing;
 mod desktop;
 mod desktop_wayland;
 mod evaluation;
+mod every_way;
 mod examples;
 mod http_door;
 mod http_plain;
