@@ -5,16 +5,27 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # `studio` adds JACK, ALSA and X11. On macOS, CoreMIDI needs no feature.
-FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
+comma := ,
+FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad$(comma)desktop,studio)
+
+# Seconds for each fuzz target.
+TIME ?= 20
+# Hours of the soak.
+HOURS ?= 1
+# Number of faults, and the seed of their schedule.
+FAULTS ?= 1000
+SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test eval test-vm check check-macos build bench tools bench-tools test-tools screenshots
+.PHONY: help run test eval test-vm check check-macos check-windows test-windows build dist bench bench-quick instructions \
+	fuzz fuzz-seeded soak torture tools bench-tools test-tools screenshots
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
+	@[ -d target/quick ] || echo "conductor: the first build compiles about 350 crates; on two cores it takes some ten minutes"
+	cargo run --profile quick --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what the tests need, and run all tests
 	.ci/comments
@@ -25,7 +36,7 @@ test: test-tools ## install what the tests need, and run all tests
 eval: tools ## check what a model sees: tokens of each view, the search for tools, and forty replayed tasks
 	cargo test --locked --package conductor --features $(FEATURES) --test integration -- evaluation model_view call_tool --nocapture
 
-test-vm: tools ## test the ALSA sequencer and gamepads on a real kernel, in an unprivileged virtual machine
+test-vm: tools ## test the ALSA sequencer, gamepads and virtual keyboards on a real kernel, in an unprivileged virtual machine
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
@@ -41,25 +52,50 @@ check: tools ## check formatting, lints and dependencies, without tests
 check-macos: tools ## check the lints of the macOS code, on any machine; nothing is linked or run
 	.ci/check-macos
 
+check-windows: tools ## check the lints of the Windows code, on any machine; nothing is linked or run
+	@.ci/install .ci/packages.windows
+	.ci/check-windows
+
+test-windows: tools ## build for Windows, and run the suites of .ci/windows-suites under Wine
+	@.ci/install .ci/packages.windows
+	.ci/test-windows
+
 screenshots: test-tools ## write the pictures of the console into docs/images
 	cargo test --locked --package conductor --features studio --test end_to_end -- --ignored --exact console_page::screenshots_of_every_view
 
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
 
-bench: test-tools bench-tools ## measure memory, start time, JACK latency, the engine, and MCP calls compared with other servers
-	cargo bench --locked --package conductor --features studio --bench footprint
-	cargo bench --locked --package conductor --features studio --bench ports
-	cargo bench --locked --package conductor --features studio --bench plugins
-	cargo bench --locked --package conductor-core --bench engine -- --quick
-	cargo bench --locked --package conductor-set --bench compared
-	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
-	cargo test --release --locked --package conductor --features studio --test end_to_end -- --ignored --exact --nocapture console_page::a_thousand_events_a_second
+dist: tools ## build and check the release artefacts: archive, Debian package, MCP bundle, SBOM
+	@.ci/install .ci/packages.dist
+	@command -v npm >/dev/null || .ci/install .ci/packages.node
+	@packaging/tools
+	packaging/dist
+
+bench: test-tools bench-tools ## measure everything beside its peers; writes docs/benchmarks.md and its plots
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
-	cargo bench --locked --package conductor --features studio --bench patch
-	crates/conductor-testkit/clients/bench
-	python3 crates/conductor-testkit/clients/outside_bench.py target/release
+	python3 crates/conductor-testkit/bench/report.py
+
+bench-quick: test-tools bench-tools ## measure the most important paths in a few minutes, and print the page
+	python3 crates/conductor-testkit/bench/report.py quick
+
+instructions: tools bench-tools ## compare the instruction counts of eight paths with the committed numbers (BLESS=bless writes them)
+	crates/conductor-testkit/instructions/guard $(BLESS)
+
+fuzz: tools ## run every fuzz target for TIME seconds (20 if not given)
+	TIME=$(TIME) fuzz/run
+
+fuzz-seeded: tools ## check that every fuzz target finds the mistake that is seeded in front of it
+	TIME=$(TIME) fuzz/run seeded
+
+torture: test-tools ## run the daemon under FAULTS random faults, then check that each check notices its negative control
+	cargo build --locked --package conductor --package conductor-testkit --bins --features conductor/studio,conductor-testkit/broken
+	target/debug/torture target/debug/conductor $(FAULTS) $(SEED)
+	target/debug/torture target/debug/conductor broken $(SEED)
+
+soak: build ## run the daemon under steady load for HOURS hours; writes docs/benchmarks/soak.svg
+	python3 crates/conductor-testkit/bench/soak.py target/release/conductor $(HOURS) docs/benchmarks
 
 tools:
 	@.ci/install .ci/packages.run

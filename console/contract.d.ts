@@ -174,8 +174,8 @@ export interface Meters {
   /** Per device: number of events since the start of the feed, and the time of the last one (as `at_us`). */
   devices: { [device: string]: { events: number; last_us: number } };
   /**
-   * Per `MODE/MAPPING_ID`: number of firings since the daemon started, and the time of the last one. For a global
-   * mapping, MODE is the mode in which it fired.
+   * Per `MODE/MAPPING_ID`: number of firings, and the time of the last one. Counting starts when the first page is opened, with
+   * the records that are still in the trace. For a global mapping, MODE is the mode in which it fired.
    */
   firings: { [mode_and_id: string]: { count: number; last_us: number; mode: string } };
   /** Notes and buttons that are down, by device, as event tokens without a value, such as `on:36/0` or `down:south`. */

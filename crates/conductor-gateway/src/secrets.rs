@@ -24,7 +24,6 @@ use parking_lot::{Mutex, MutexGuard};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use vault::{Vault, VaultError};
@@ -129,7 +128,7 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
 
 /// Creates a folder that only its owner can read; an existing folder is not changed.
 pub fn make_private(folder: &Path) -> io::Result<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+    match conductor_hosts::system::files::private_folders().create(folder) {
         Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
         Ok(()) | Err(_) => Ok(()),
     }
@@ -430,5 +429,5 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|it| plain(it) || matches!(it, b'.' | b'_' | b'-'))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The names of all running programs. Empty on systems other than Linux.
+/// The names of all running programs. Empty on macOS.
 pub fn running() -> BTreeSet<String> {
-    names(Path::new("/proc"))
+    crate::system::processes::program_names().unwrap_or_else(|| names(Path::new("/proc")))
 }
 
 /// Lists both the kernel's name of a process and the file name of its program. The kernel truncates

@@ -3,16 +3,14 @@
 //! Not here: files whose path comes from a caller (`rooted`).
 
 use crate::rooted::{self, RootedError, RootedFile, Step};
-use rustix::fs::OFlags;
-use std::fs::{self, OpenOptions};
+use crate::system::files::Opening as _;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Reads a regular file. A pipe or a device is refused, because reading it could block.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let mut file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let mut file = OpenOptions::new().read(true).without_waiting().open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
     }
@@ -46,7 +44,7 @@ fn replace_in_steps(
     unique: &str,
     before: &mut dyn FnMut(Step) -> io::Result<()>,
 ) -> io::Result<()> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let target = dunce::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         Some(_) | None => Path::new("."),
@@ -59,9 +57,10 @@ fn replace_in_steps(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -8,7 +8,8 @@
 
 use crate::atomic_file;
 use crate::patch::console::{Level, Source, Voice};
-use crate::system::{Clock, Ids, RandomIds};
+use crate::system::files::private_folders;
+use crate::system::{Clock, Ids, RandomIds, processes};
 use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::{Mutex, MutexGuard};
 use sha2::Sha256;
@@ -16,7 +17,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -56,7 +56,7 @@ pub fn same(a: &str, b: &str) -> bool {
 /// Writes a file that only this user can read, and creates its folder if necessary.
 pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()> {
     if let Some(folder) = file.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        private_folders().recursive(true).create(folder)?;
     }
     atomic_file::replace(file, bytes, 0o600, &ids.v4().simple().to_string())
 }
@@ -177,26 +177,9 @@ pub fn receive<T, U>(
     }
 }
 
-/// Whether the peer of a loopback connection belongs to our user, according to `/proc/net/tcp`.
-/// Always true on systems without that table.
+/// Whether the peer of a loopback connection belongs to our user.
 pub fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
-    if !cfg!(target_os = "linux") {
-        return true;
-    }
-    let spelled = |it: SocketAddr| match it {
-        SocketAddr::V4(it) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(it.ip().octets()), it.port())),
-        SocketAddr::V6(_) => None,
-    };
-    let (Some(peer), Some(ours)) = (spelled(peer), spelled(ours)) else { return false };
-    let uid = rustix::process::getuid().as_raw().to_string();
-    fs::read_to_string("/proc/net/tcp").is_ok_and(|table| {
-        table.lines().any(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.get(1) == Some(&peer.as_str())
-                && words.get(2) == Some(&ours.as_str())
-                && words.get(7) == Some(&uid.as_str())
-        })
-    })
+    processes::is_peer_ours(peer, ours)
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@
 //! (`worker`).
 
 mod backends;
+#[cfg(feature = "desktop")]
+pub mod enigo_keys;
 pub mod notification;
 pub mod session;
-#[cfg(feature = "desktop")]
+#[cfg(all(feature = "desktop", target_os = "linux"))]
 pub mod uinput;
-#[cfg(feature = "desktop")]
+#[cfg(all(feature = "desktop", target_os = "linux"))]
 pub mod virtual_keyboard;
 pub mod volume;
-#[cfg(feature = "desktop")]
-pub mod x11;
 
 pub use backends::Backends;
 use conductor_core::action::{Keystroke, MouseButton, Volume};

@@ -11,7 +11,7 @@ pub use find::{Entry, Found, Listing, Match, Query, glob};
 
 use crate::rooted::{self, File, Metadata, RootedError, RootedFile, Stamp, Step, expand_home, touches_home};
 use arc_swap::ArcSwap;
-use cap_std::fs::{Dir, MetadataExt as _};
+use cap_std::fs::Dir;
 use conductor_core::config::FileRoot;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
@@ -196,7 +196,7 @@ impl Files {
         if !path.is_absolute() {
             return Err(format!("{} is not an absolute path", path.display()));
         }
-        let path = std::fs::canonicalize(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
+        let path = dunce::canonicalize(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
         if touches_home(&self.home, &path) {
             return Err(format!("{} is in Conductor's home folder or contains it", path.display()));
         }
@@ -376,7 +376,12 @@ impl Place {
         }
         let held = Held::take(metadata.len());
         let bytes = rooted::read_limited(file, MOST_KEPT).map_err(|it| self.error(it))?;
-        Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp: Stamp::of(&metadata), _held: held }))
+        Ok(Some(Present {
+            bytes,
+            mode: crate::system::rooted::mode(&metadata),
+            stamp: Stamp::of(&metadata),
+            _held: held,
+        }))
     }
 
     /// Hash of the content, or of the word `absent` if there is no file. An approval is valid only
@@ -451,5 +456,5 @@ fn unchanged(file: &RootedFile, before: Option<&Present>) -> Result<(), RootedEr
     if now == before.map(|it| it.stamp) { Ok(()) } else { Err(RootedError::Changed) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

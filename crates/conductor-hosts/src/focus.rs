@@ -3,15 +3,16 @@
 //! Not here: the rules that use the focus (`conductor_core::focus`). On a desktop that does not
 //! report the focus, these rules do not apply.
 
-mod hyprland;
-mod niri;
-mod sway;
-pub mod x11;
-
 use crate::desktop::Unavailable;
-use crate::desktop::session::{Compositor, Session};
 use conductor_core::focus::Window;
 use std::ops::ControlFlow;
+
+#[cfg_attr(target_os = "linux", path = "focus/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "focus/macos.rs")]
+#[cfg_attr(windows, path = "focus/windows.rs")]
+mod platform;
+
+pub use platform::open;
 
 /// A connection to a server that reports the window with the focus.
 pub trait FrontWindow {
@@ -20,21 +21,6 @@ pub trait FrontWindow {
 
     /// Waits until the focus or a title may have changed.
     fn wait(&mut self) -> Result<(), Unavailable>;
-}
-
-/// Connects to the server of this session that knows the front window. A Wayland session with an X
-/// server for older programs uses the compositor, because the X server sees only its own windows.
-pub fn open(session: &Session) -> Result<Box<dyn FrontWindow>, Unavailable> {
-    if let Some(why) = session.focus_fault() {
-        return Err(Unavailable(why.to_owned()));
-    }
-    match (&session.compositor, &session.x11) {
-        (Some(Compositor::Sway(socket)), _) => Ok(Box::new(sway::Watcher::open(socket)?)),
-        (Some(Compositor::Hyprland(folder)), _) => Ok(Box::new(hyprland::Watcher::open(folder)?)),
-        (Some(Compositor::Niri(socket)), _) => Ok(Box::new(niri::Watcher::open(socket)?)),
-        (None, Some(display)) => Ok(Box::new(x11::Watcher::open(display)?)),
-        (None, None) => Err(Unavailable("no display".to_owned())),
-    }
 }
 
 /// Reports the current window and every change, until `report` returns `Break` or the connection is

@@ -10,7 +10,7 @@
 //! | `threaded_output` | an output with its own thread |
 //! | `identity` | assigns ports to configured devices, and decides when to retry |
 //! | `loopback` | devices inside this process, on every machine |
-//! | `jack`, `alsa`, `coremidi` | the backends of real devices |
+//! | `jack`, `alsa`, `midir_ports` | the backends of real devices |
 //!
 //! Rules: the callback decodes input and adds the time. An output accepts a whole message or
 //! returns an error. SysEx has at most [`SYSEX_OUT_MAX`] bytes on every backend. A missing backend
@@ -20,18 +20,18 @@
 
 #[cfg(feature = "alsa")]
 pub mod alsa;
-#[cfg(target_os = "macos")]
-pub mod coremidi;
 pub mod identity;
 #[cfg(feature = "jack")]
 pub mod jack;
 pub mod loopback;
+#[cfg(any(target_os = "macos", windows))]
+pub mod midir_ports;
 pub mod period;
 #[cfg(any(feature = "alsa", feature = "jack"))]
 mod port_generation;
 pub mod queue;
 pub mod ring;
-#[cfg(any(feature = "alsa", target_os = "macos"))]
+#[cfg(any(feature = "alsa", target_os = "macos", windows))]
 mod threaded_output;
 pub mod try_lock;
 
@@ -128,7 +128,7 @@ impl PortInfo {
 /// Access to the MIDI ports of one platform. Called from one thread that may block for a short
 /// time, never from the engine.
 pub trait Backend: Send {
-    /// `loopback`, `jack`, `alsa` or `coremidi`.
+    /// `loopback`, `jack`, `alsa`, `coremidi` or `winmm`.
     fn name(&self) -> &'static str;
 
     /// Connects to the server or device. Returns at once if it is connected already.
@@ -312,8 +312,8 @@ pub fn backends(
         Box::new(jack::Jack::new(client_name, Arc::clone(stamp), Arc::clone(announce), Arc::clone(desk))),
         #[cfg(feature = "alsa")]
         Box::new(alsa::Alsa::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
-        #[cfg(target_os = "macos")]
-        Box::new(coremidi::CoreMidi::new(client_name, Arc::clone(stamp))),
+        #[cfg(any(target_os = "macos", windows))]
+        Box::new(midir_ports::MidirPorts::new(client_name, Arc::clone(stamp))),
     ]
 }
 

@@ -189,7 +189,7 @@ impl Sender {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::super::midi::ring::{Bell, EventReceiver, event_ring};
     use super::*;

@@ -19,6 +19,7 @@ use super::patch::console::{Level, Source, Voice};
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Patches};
 use crate::rooted::{self, RootedError, RootedFile, canonical, touches_home};
 use crate::system::Clock;
+use crate::system::files::{Opening as _, private_folders};
 use conductor_core::config::{self, PdAudio};
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
@@ -30,7 +31,6 @@ use sandbox::{Kept, Walls};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
@@ -126,7 +126,7 @@ impl PdHost {
     /// a file.
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        private_folders().recursive(true).create(&folder)?;
         let shared = Arc::new(Shared {
             settings,
             home: home.to_owned(),
@@ -325,12 +325,12 @@ impl Shared {
     fn folders(&self) -> Vec<PathBuf> {
         let own = self.home.join("patches");
         // The folder must exist, because only existing folders can be granted to Pd.
-        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        let _ = private_folders().recursive(true).create(&own);
         let patches = self.patches.get().and_then(Weak::upgrade);
         let named = patches.iter().flat_map(|it| it.folders().roots()).cloned();
-        let named = named.filter_map(|it| fs::canonicalize(it).ok()).filter(|it| !touches_home(&self.home, it));
+        let named = named.filter_map(|it| dunce::canonicalize(it).ok()).filter(|it| !touches_home(&self.home, it));
         let home = canonical(&self.home);
-        let own = Some(own).filter(|it| fs::canonicalize(it).is_ok_and(|it| !home.starts_with(it)));
+        let own = Some(own).filter(|it| dunce::canonicalize(it).is_ok_and(|it| !home.starts_with(it)));
         own.into_iter().chain([self.folder.clone()]).chain(named).collect()
     }
 
@@ -541,7 +541,7 @@ pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Temporary {
     fn write(path: &Path, bytes: &[u8]) -> Result<Self, ToolError> {
-        let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let made = fs::OpenOptions::new().write(true).create_new(true).owner_only().open(path);
         let written = made.and_then(|mut file| file.write_all(bytes));
         written.map(|()| Temporary(path.to_owned())).map_err(|fault| {
             let _ = fs::remove_file(path);

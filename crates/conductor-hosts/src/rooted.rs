@@ -5,13 +5,11 @@
 //! blocking, read up to a limit, and replaced atomically. Not here: the list of granted folders,
 //! and error messages (`files`, `live::roots`, `patch::folders`).
 
-use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use crate::system::rooted::{self as platform, Fault, FolderSync, check_names};
+use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
+use cap_std::fs::OpenOptions;
 pub use cap_std::fs::{Dir, File, Metadata};
-use cap_std::fs::{DirBuilder, DirBuilderExt as _, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
-use cap_std::fs::{Permissions, PermissionsExt as _};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -43,16 +41,14 @@ pub enum RootedError {
 
 impl From<io::Error> for RootedError {
     fn from(error: io::Error) -> Self {
-        match Errno::from_io_error(&error) {
-            Some(Errno::NOENT) => RootedError::Missing,
-            Some(Errno::LOOP | Errno::XDEV) => RootedError::Outside,
-            Some(Errno::NOTDIR) => RootedError::NotAFolder,
-            Some(Errno::ISDIR) => RootedError::WrongKind(Kind::Folder),
-            Some(Errno::EXIST) => RootedError::Exists,
-            Some(Errno::NOTEMPTY) => RootedError::NotEmpty,
-            // For a path that leads out of the root, cap-std returns an error without an errno.
-            None if error.kind() == io::ErrorKind::PermissionDenied => RootedError::Outside,
-            Some(_) | None => RootedError::Io(error),
+        match platform::fault(&error) {
+            Fault::Missing => RootedError::Missing,
+            Fault::Outside => RootedError::Outside,
+            Fault::NotAFolder => RootedError::NotAFolder,
+            Fault::IsAFolder => RootedError::WrongKind(Kind::Folder),
+            Fault::Exists => RootedError::Exists,
+            Fault::NotEmpty => RootedError::NotEmpty,
+            Fault::NoHardLinks | Fault::Other => RootedError::Io(error),
         }
     }
 }
@@ -99,18 +95,12 @@ pub struct Stamp {
 
 impl Stamp {
     pub fn of(metadata: &Metadata) -> Self {
-        Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.len(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
+        let (device, inode, changed) = platform::identity(metadata);
+        Stamp { device, inode, size: metadata.len(), changed }
     }
 }
 
-pub fn modified_ms(metadata: &Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000)
-}
+pub use platform::modified_ms;
 
 /// The steps of [`RootedFile::replace`]. A callback runs before each step. Callers use it for their
 /// own work, and tests use it to inject errors.
@@ -144,7 +134,7 @@ pub fn expand_home(text: &str, user_home: Option<&Path>) -> Option<PathBuf> {
 }
 
 pub fn canonical(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path))
+    dunce::canonicalize(path).unwrap_or_else(|_| lexical(path))
 }
 
 /// Removes `.` and `..` from a path, without regard to links.
@@ -184,6 +174,7 @@ pub fn open_root(path: &Path) -> io::Result<Dir> {
 /// Opens a folder in a root without following any link. The error contains the path that failed.
 pub fn walk(root: &Path, folders: &Path) -> Result<Dir, (PathBuf, RootedError)> {
     let mut path = root.to_owned();
+    check_names(folders).map_err(|error| (root.join(folders), error.into()))?;
     let mut folder = open_root(root).map_err(|error| (path.clone(), error.into()))?;
     for name in folders.components() {
         path.push(name);
@@ -195,12 +186,14 @@ pub fn walk(root: &Path, folders: &Path) -> Result<Dir, (PathBuf, RootedError)> 
 /// Opens a folder in a root. Links to targets inside the root are followed. An empty path is the
 /// root.
 pub fn open_folder(root: &Dir, inside: &Path) -> io::Result<Dir> {
+    check_names(inside)?;
     root.open_dir(dot(inside))
 }
 
 /// Creates the missing folders of a path.
 pub fn make_folders(root: &Dir, inside: &Path) -> io::Result<()> {
-    match root.create_dir_with(dot(inside), DirBuilder::new().recursive(true).mode(0o755)) {
+    check_names(inside)?;
+    match root.create_dir_with(dot(inside), platform::folders(0o755).recursive(true)) {
         // The name already exists: as a folder, as a file, or as a link out of the root. Only a
         // folder can be opened.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_folder(root, inside).map(drop),
@@ -215,24 +208,8 @@ fn dot(inside: &Path) -> &Path {
 /// The path of a file in a root, with links resolved. The file is not opened for reading, so a pipe
 /// does not block.
 pub fn real_path(root: &Dir, inside: &Path) -> Result<PathBuf, RootedError> {
-    let mut options = OpenOptions::new();
-    #[cfg(target_os = "linux")]
-    options.read(true).custom_flags(OFlags::PATH.bits().cast_signed());
-    #[cfg(not(target_os = "linux"))]
-    options.read(true).nonblock(true);
-    let file = root.open_with(dot(inside), &options)?;
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd as _;
-        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        if path.is_absolute() { Ok(path) } else { Err(RootedError::Missing) }
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        use std::os::unix::ffi::OsStringExt as _;
-        let path = rustix::fs::getpath(&file).map_err(io::Error::from)?;
-        Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
-    }
+    check_names(inside)?;
+    platform::real_path(root, dot(inside))?.ok_or(RootedError::Missing)
 }
 
 /// Opens a regular file in a folder or its subfolders. Links to targets inside the folder are
@@ -247,9 +224,9 @@ pub fn open_entry(folder: &Dir, name: &OsStr) -> Result<(File, Metadata), Rooted
 }
 
 fn open_regular(folder: &Dir, path: &Path, follow: FollowSymlinks) -> Result<(File, Metadata), RootedError> {
+    check_names(path)?;
     let mut options = OpenOptions::new();
-    // Without `nonblock` a pipe would block the call until another program writes to the pipe.
-    options.read(true).follow(follow).nonblock(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
+    platform::reading(&mut options).follow(follow);
     let file = folder.open_with(path, &options)?;
     let metadata = file.metadata()?;
     match Kind::of(&metadata) {
@@ -265,13 +242,7 @@ pub fn read_limited(file: File, limit: u64) -> Result<Vec<u8>, RootedError> {
 }
 
 pub fn sync_folder(folder: &Dir) -> io::Result<()> {
-    readable(folder)?.sync_all()
-}
-
-/// A handle of the folder that can be synced. The handle in `Dir` may be an `O_PATH` handle, which
-/// cannot be synced.
-fn readable(folder: &Dir) -> io::Result<File> {
-    folder.open(".")
+    FolderSync::of(folder)?.sync()
 }
 
 /// A name in an open folder. The file may be missing. If the name is a link, the link is never
@@ -311,19 +282,20 @@ impl RootedFile {
 
     /// Metadata of the file, folder or link with this name. Links are not followed.
     pub fn metadata(&self) -> Result<Metadata, RootedError> {
+        check_names(Path::new(&self.name))?;
         Ok(self.folder.symlink_metadata(&self.name)?)
     }
 
     /// Writes a file that must not exist yet.
     pub fn create(&self, bytes: &[u8]) -> Result<Stamp, RootedError> {
-        let folder = readable(&self.folder)?;
+        let folder = FolderSync::of(&self.folder)?;
         let mut file = create_new(&self.folder, &self.name)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         if let Err(error) = written {
             let _ = self.folder.remove_file(&self.name);
             return Err(error.into());
         }
-        folder.sync_all()?;
+        folder.sync()?;
         Ok(Stamp::of(&file.metadata()?))
     }
 
@@ -352,25 +324,25 @@ impl RootedFile {
         let mut temporary = OsString::from(".");
         temporary.push(&self.name);
         temporary.push(format!(".{unique}.new"));
-        let folder = readable(&self.folder)?;
+        let folder = FolderSync::of(&self.folder)?;
         before(Step::Write)?;
         let mut file = create_new(&self.folder, &temporary)?;
         let mut finish = || {
             file.write_all(bytes)?;
-            set_mode_and_owner(&file, mode, like)?;
+            platform::set_mode_and_owner(&file, mode, like)?;
             before(Step::Sync)?;
             file.sync_all()?;
             before(Step::Backup)?;
             before(Step::LastLook)?;
             before(Step::Rename)?;
-            Ok(self.folder.rename(&temporary, &self.folder, &self.name)?)
+            Ok(platform::rename(&self.folder, &temporary, &self.name)?)
         };
         if let Err(error) = finish() {
             let _ = self.folder.remove_file(&temporary);
             return Err(error);
         }
         before(Step::SyncFolder)?;
-        folder.sync_all()?;
+        folder.sync()?;
         Ok(Stamp::of(&file.metadata()?))
     }
 
@@ -394,24 +366,11 @@ impl RootedFile {
 
 /// Creates a file that only its owner can read until its mode is set.
 fn create_new(folder: &Dir, name: &OsStr) -> io::Result<File> {
+    check_names(Path::new(name))?;
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).follow(FollowSymlinks::No);
+    platform::owner_only(options.write(true).create_new(true)).follow(FollowSymlinks::No);
     folder.open_with(name, &options)
 }
 
-fn set_mode_and_owner(file: &File, mode: u32, old: Option<&Metadata>) -> io::Result<()> {
-    let mut mode = old.map_or(mode, |it| it.mode() & 0o7777);
-    if let Some(old) = old {
-        let now = file.metadata()?;
-        let differs = (now.uid(), now.gid()) != (old.uid(), old.gid());
-        if differs && std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
-            // The owner could not be kept, so remove the set-user-ID bit: it would now apply to our
-            // user.
-            mode &= 0o777;
-        }
-    }
-    file.set_permissions(Permissions::from_mode(mode))
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

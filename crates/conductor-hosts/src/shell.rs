@@ -7,6 +7,7 @@
 //! approval by a person.
 
 use super::files::{FileError, Files};
+use crate::system::basic_variables;
 use crate::system::children::{self, ProcessTree};
 use arc_swap::ArcSwap;
 use conductor_core::command::{self, CommandEffect, CommandError, Ready, Template};
@@ -15,7 +16,6 @@ use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl Shell {
         }
         let folder = match &template.cwd {
             Some(root) => self.files.place(Some(root), "")?.path(),
-            None => PathBuf::from("/"),
+            None => PathBuf::from(std::path::MAIN_SEPARATOR_STR),
         };
         let home = self.user_home.as_deref().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
         let mut env = vec![("LANG".to_owned(), "C.UTF-8".to_owned()), ("HOME".to_owned(), home)];
@@ -212,7 +212,7 @@ impl Shell {
         };
         Ok(Ran {
             exit_code: status.code(),
-            signal: status.signal(),
+            signal: children::signal_of(status),
             stdout: out.text(),
             stderr: err.text(),
             truncated: out.cut || err.cut,
@@ -242,7 +242,11 @@ impl Shell {
 impl Prepared {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.words).env_clear().envs(self.env.iter().map(|(key, value)| (key, value)));
+        command
+            .args(&self.words)
+            .env_clear()
+            .envs(basic_variables())
+            .envs(self.env.iter().map(|(key, value)| (key, value)));
         command.current_dir(&self.folder).stdin(Stdio::null());
         command
     }

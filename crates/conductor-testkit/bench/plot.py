@@ -14,10 +14,13 @@ def number(value):
     return f"{value:.3g}"
 
 
-def scale(values, log):
+def scale(values, log, whole=False):
+    """`whole` extends a logarithmic axis to whole powers of ten, so that a flat line looks flat."""
     low, high = min(values), max(values)
     if log:
         low, high = math.log10(low), math.log10(high)
+        if whole:
+            low, high = math.floor(low), math.ceil(high)
     else:
         low = min(0, low)
     span = (high - low) or 1
@@ -37,7 +40,7 @@ def chart(title, x_name, y_name, lines, log_x=False, log_y=False):
     """`lines` is a list of (name, [(x, y), ...])."""
     points = [point for _, line in lines for point in line]
     x_at, x_low, x_high = scale([x for x, _ in points], log_x)
-    y_at, y_low, y_high = scale([y for _, y in points], log_y)
+    y_at, y_low, y_high = scale([y for _, y in points], log_y, whole=True)
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     px = lambda x: LEFT + x_at(x) * wide
     py = lambda y: TOP + (1 - y_at(y)) * high

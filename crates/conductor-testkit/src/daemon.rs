@@ -66,7 +66,7 @@ impl TestDaemon {
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: log.clone(),
-            first_config: "",
+            first_config: "".into(),
             extra_devices: Vec::new(),
         };
         if home.path().join("audit.log").exists() {

@@ -20,3 +20,4 @@ pub mod terminal;
 pub mod time;
 pub mod tokens;
 pub mod tools;
+pub mod torture;

@@ -184,6 +184,38 @@ impl Drop for BusyLoops {
 struct Decided {
     in_period: u64,
     by_owner: u64,
+    /// Events that reached the engine.
+    processed: u64,
+    /// Messages that an output refused.
+    failed: u64,
+}
+
+/// Where the messages of a path were lost.
+#[derive(Clone, Copy, Default)]
+struct Losses {
+    /// Sent by the mouth, but never in the input buffer of the daemon's callback. The server
+    /// overwrites the buffers of a period that a client misses.
+    before: u64,
+    /// Heard by the callback, but merged or dropped in the event ring.
+    ring: u64,
+    /// Refused by the output: its queue was full, or its port was closed.
+    outlet: u64,
+    /// Written by the daemon, but not heard by the ear.
+    after: u64,
+}
+
+impl Losses {
+    fn of(turn: &Turn) -> Option<Self> {
+        let Decided { in_period, by_owner, processed, failed } = turn.decided?;
+        let heard = in_period + by_owner;
+        let arrived = turn.latencies.len() as u64;
+        Some(Losses {
+            before: (turn.sent as u64).saturating_sub(heard),
+            ring: heard.saturating_sub(processed),
+            outlet: failed,
+            after: processed.saturating_sub(failed + arrived),
+        })
+    }
 }
 
 fn status(folder: &std::path::Path) -> serde_json::Value {
@@ -196,7 +228,12 @@ fn decided(folder: &std::path::Path) -> Decided {
     let status = status(folder);
     let statistics = status.get("statistics").or_else(|| status.get("data")?.get("statistics"));
     let count = |key: &str| statistics.and_then(|it| it.get(key)?.as_u64()).unwrap_or(0);
-    Decided { in_period: count("events_in_period"), by_owner: count("events_after_owner") + count("events_to_owner") }
+    Decided {
+        in_period: count("events_in_period"),
+        by_owner: count("events_after_owner") + count("events_to_owner"),
+        processed: count("events_processed"),
+        failed: count("actions_failed"),
+    }
 }
 
 /// Measures the time until the daemon has connected to a new port. The time starts when the client
@@ -400,6 +437,7 @@ struct Turn {
     /// Latencies in frames, sorted. A value may be negative: after a missed period the server
     /// corrects its frame counter, and a message in transit may seem to arrive before it was sent.
     latencies: Vec<i32>,
+    sent: usize,
     lost: usize,
     astray: usize,
     /// Processor time of the forwarder per message, in microseconds.
@@ -506,12 +544,18 @@ impl Rig {
         latencies.sort_unstable();
         let decided = path.home.as_deref().zip(decided_before).map(|(home, before)| {
             let now = decided(home);
-            Decided { in_period: now.in_period - before.in_period, by_owner: now.by_owner - before.by_owner }
+            Decided {
+                in_period: now.in_period - before.in_period,
+                by_owner: now.by_owner - before.by_owner,
+                processed: now.processed - before.processed,
+                failed: now.failed - before.failed,
+            }
         });
         let sent = traffic.sent.iter().filter(|it| it.load(Ordering::Acquire) != 0).count();
         Turn {
             decided,
             xruns: traffic.xruns.load(Ordering::Relaxed) - xruns,
+            sent,
             lost: sent - latencies.len(),
             latencies,
             astray: traffic.astray.load(Ordering::Relaxed),
@@ -715,6 +759,19 @@ fn report(setup: Setup, paths: &[Path], turns: &[Vec<Turn>]) {
                     "  adds {added:.0} frames at p50 and {added_p99:.0} at p99: {goal}; {loss}; {share:.2} % decided in the \
                      callback; {xruns} xruns"
                 );
+                let all = turns.iter().filter_map(Losses::of).fold(Losses::default(), |sum, it| Losses {
+                    before: sum.before + it.before,
+                    ring: sum.ring + it.ring,
+                    outlet: sum.outlet + it.outlet,
+                    after: sum.after + it.after,
+                });
+                if lost > 0 {
+                    println!(
+                        "  lost before the daemon (a missed period): {}, in its ring: {}, at its outlet: {}, after it (a \
+                         missed period): {}",
+                        all.before, all.ring, all.outlet, all.after
+                    );
+                }
             }
             Some(_) => {}
         }

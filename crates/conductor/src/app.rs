@@ -16,7 +16,7 @@ use crate::home::{Home, HomeError};
 use crate::log::Log;
 use crate::owner::dispatch::{Dispatch, Hosts};
 use crate::owner::wake::{Wake, Waker};
-use crate::owner::{self, backends, desktop, ports, realtime_priority};
+use crate::owner::{self, backends, desktop, ports};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
 use conductor_core::engine::Engine;
@@ -33,8 +33,9 @@ use conductor_hosts::midi::{Announce, Backend, Stamp};
 use conductor_hosts::system::listener::{BindError, Listener, Peer};
 use conductor_hosts::system::lock_file::LockFile;
 use conductor_hosts::system::signals::EndSignals;
-use conductor_hosts::system::{Clock, Ids};
+use conductor_hosts::system::{Clock, Ids, priority};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -49,7 +50,7 @@ pub struct Options {
     pub ids: Arc<dyn Ids>,
     pub log: Log,
     /// The text that is written to `config.toml` if the file does not exist.
-    pub first_config: &'static str,
+    pub first_config: Cow<'static, str>,
     /// Additional devices that are not in the file, until the daemon stops.
     pub extra_devices: Vec<Device>,
 }
@@ -112,7 +113,7 @@ impl Daemon {
         let Options { home, clock, ids, log, first_config, extra_devices } = options;
         home.create()?;
         let lock = home.lock()?;
-        let wrote_config = write_first_config(&home, first_config, &log);
+        let wrote_config = write_first_config(&home, &first_config, &log);
         write_schema(&home, &log);
         let (config_orders, config_orders_in) = mpsc::channel();
         // Start the watch before reading the file, so that no later change is missed.
@@ -247,11 +248,11 @@ impl Daemon {
         });
         let (ended, owner_ended) = oneshot::channel();
         let owner_log = log.clone();
-        let owner = Builder::new().name(realtime_priority::OWNER.into()).spawn(move || {
+        let owner = Builder::new().name(owner::OWNER.into()).spawn(move || {
             // A wake-up before this line is not lost: the owner reads all messages before it waits
             // for the first time.
             let _ = owner_thread.set(std::thread::current());
-            if let Err(why) = realtime_priority::raise() {
+            if let Err(why) = priority::raise() {
                 owner_log.debug(format_args!("the engine thread has normal priority: {why}"));
             }
             owner.run();
@@ -304,7 +305,7 @@ impl Daemon {
 
     /// A one-time link to the console, for the person whose terminal runs this process.
     pub fn console_link(&self) -> Result<String, ToolError> {
-        let uid = rustix::process::geteuid().as_raw();
+        let uid = conductor_hosts::system::processes::current_user();
         let peer = Peer { uid, pid: i32::try_from(std::process::id()).ok() };
         let person = self.control.person(Caller { peer, connection: 0 })?;
         let link = console::link(&self.control, &person, false)?;

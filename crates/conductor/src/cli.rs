@@ -13,9 +13,11 @@ mod circuit;
 mod completions;
 mod config;
 mod console;
+mod demo;
 mod devices;
 mod doctor;
 mod explain;
+mod first_start;
 mod http;
 mod learn;
 mod mcp;
@@ -28,6 +30,7 @@ mod patch;
 mod performance;
 mod plans;
 mod plugins;
+mod progress;
 mod prompt;
 mod question;
 mod remote;
@@ -55,7 +58,7 @@ use conductor_hosts::system::{RandomIds, RealClock};
 use out::Out;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -74,7 +77,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         // The process of a plugin uses neither a home nor the environment.
         return plugins::host(host);
     }
-    let mut out = Out::new(args.json);
+    let mut out = Out::new(args.json, args.color.within(environment.no_color));
     let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, &mut out));
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
@@ -105,7 +108,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Config(command) => config::run(&command, home, out),
         Command::Patch(command) => patch::run(&command, out),
         Command::Bridge(command) => bridge::run(&command, home, environment, out),
-        Command::Doctor => doctor::run(home, environment, out),
+        Command::Demo(command) => demo::run(&command, home, environment, out),
+        Command::Doctor(args) => doctor::run(&args, home, environment, out),
         Command::Mcp(command) => mcp::run(command, home, environment, out),
         Command::Tools(args) => tools::run(&args, home, out),
         Command::Call(args) => call::run(args, home, out),
@@ -276,6 +280,8 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
         clock: &clock,
         ids: &ids,
         json: out.is_json(),
+        // A bar would mix with records on the same terminal.
+        progress: io::stderr().is_terminal() && !(exports_to_stdout(command) && io::stdout().is_terminal()),
     };
     let code = audit::run(command, &context, out.writer(), &mut io::stderr());
     drop(lock);
@@ -286,12 +292,16 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
     Ok(Verdict::Good)
 }
 
+fn exports_to_stdout(command: &audit::AuditCommand) -> bool {
+    matches!(command, audit::AuditCommand::Export(args) if args.output.is_none())
+}
+
 /// Checks that a person runs this command. Without a daemon this check is weaker, because connected
 /// AI clients are unknown.
 fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
     approvals::at_a_terminal().map_err(|error| error.to_string())?;
-    let uid = rustix::process::geteuid().as_raw();
+    let uid = conductor_hosts::system::processes::current_user();
     let peer = conductor_hosts::system::listener::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
     person::recognise(peer, &[], conductor_hosts::system::processes::find)
         .map(|person| Principal::Person { uid: person.uid })

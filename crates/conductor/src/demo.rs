@@ -5,9 +5,8 @@ use conductor_core::config::{self, Device};
 use conductor_gateway::pipeline::{self, Call, Principal};
 use conductor_gateway::studio::Studio;
 use serde_json::{Value, json};
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
 /// The configuration of the demo. A test loads it, like every example.
@@ -38,7 +37,7 @@ pub async fn show_set(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
 
 fn lay(home: &Home, folder: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let folder = home.root().join(folder);
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    conductor_hosts::system::files::private_folders().recursive(true).create(&folder)?;
     match OpenOptions::new().write(true).create_new(true).open(folder.join(name)) {
         Ok(mut file) => file.write_all(bytes),
         Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -47,7 +46,7 @@ fn lay(home: &Home, folder: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
 }
 
 async fn open(studio: &Arc<Studio>, tool: &'static str, arguments: Value) -> bool {
-    let person = Principal::Cli { uid: rustix::process::getuid().as_raw() };
+    let person = Principal::Cli { uid: conductor_hosts::system::processes::current_user() };
     pipeline::run(studio, Call::new(person, tool, arguments)).await.is_ok()
 }
 

@@ -14,7 +14,6 @@ pub mod events;
 mod feedback;
 pub mod inputs;
 pub mod ports;
-pub mod realtime_priority;
 mod requests;
 pub mod wake;
 
@@ -49,6 +48,8 @@ use tokio::sync::mpsc as async_mpsc;
 /// The maximum number of events that are processed before messages are read, so that a flooding
 /// device cannot delay `panic`.
 const EVENTS_PER_TURN: usize = 1024;
+/// The name of the owner's thread.
+pub const OWNER: &str = "owner";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -125,6 +126,9 @@ pub(crate) struct Owner {
     mode_changed: bool,
     /// How often each mapping fired, by mode and id.
     firings: Firings,
+    /// The first trace record whose firing is not counted yet. Absent until a page or a monitor is
+    /// opened: before that, nobody reads the counts.
+    uncounted: Option<u64>,
     /// Whether to report that the state changed, at the end of this turn.
     state_changed: bool,
 }
@@ -160,6 +164,7 @@ impl Owner {
             mode_changed: true,
             desk,
             firings: Firings::default(),
+            uncounted: None,
             state_changed: false,
             parts,
         };
@@ -228,7 +233,7 @@ impl Owner {
         desk.owner_first = self.learn.session().is_some() || self.parts.dispatch.has_listeners();
         desk.owner_watches = self.surface.feedback.is_used() || !self.monitors.is_empty();
         desk.owner_wakes = deadline;
-        desk.owner_read = self.monitored;
+        desk.owner_read = self.uncounted;
         desk.inputs.watch(|device| self.surface.watches(device));
         desk.make_room();
         let clock = &self.parts.clock;
@@ -424,8 +429,11 @@ impl Owner {
 
     fn notify_monitors(&mut self) {
         let next = self.desk.engine.trace().next_seq();
-        for (mode, mapping, at) in self.desk.engine.fired(self.monitored) {
-            self.firings.count(mode, mapping, at);
+        if let Some(first) = self.uncounted {
+            for (mode, mapping, at) in self.desk.engine.fired(first) {
+                self.firings.count(mode, mapping, at);
+            }
+            self.uncounted = Some(next);
         }
         self.monitors.retain(|it| !it.is_closed());
         if !self.monitors.is_empty() && next > self.monitored {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
+mod approval_model;
 mod config_faults;
 mod config_held;
 mod config_load;

@@ -3,6 +3,7 @@
 //!
 //! Not here: the meaning of the bytes.
 
+use conductor_hosts::system::files::{self as system, Opening as _};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -45,11 +46,7 @@ pub struct Disk;
 
 impl Files for Disk {
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(path)
+        system::private_folders().recursive(true).create(path)
     }
 
     fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -74,9 +71,7 @@ impl Files for Disk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
         let mut options = fs::OpenOptions::new();
-        options.append(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.append(true).create_new(true).owner_only();
         Ok(Arc::new(DiskFile(options.open(path)?)))
     }
 
@@ -93,25 +88,15 @@ impl Files for Disk {
     }
 
     fn link(&self, target: &str, at: &Path) -> io::Result<()> {
-        #[cfg(unix)]
-        return std::os::unix::fs::symlink(target, at);
-        #[cfg(not(unix))]
-        return fs::write(at, target);
+        system::link(target, at)
     }
 
     fn read_link(&self, at: &Path) -> io::Result<String> {
-        #[cfg(unix)]
-        let text = fs::read_link(at)?.to_string_lossy().into_owned();
-        #[cfg(not(unix))]
-        let text = fs::read_to_string(at)?;
-        Ok(text)
+        system::read_link(at)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        #[cfg(unix)]
-        return fs::File::open(dir)?.sync_all();
-        #[cfg(not(unix))]
-        return Ok(());
+        system::sync_folder(dir)
     }
 }
 

@@ -9,12 +9,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::KeyRung;
 use conductor_hosts::atomic_file;
-use conductor_hosts::system::Ids;
+use conductor_hosts::system::{Ids, files};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -232,8 +231,8 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(fault) => return Err(format!("secrets/key: {fault}")),
     };
-    if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
-        return Err("secrets/key can be read by other users; run `chmod 600` on it".to_owned());
+    if !metadata.is_file() || files::is_open_to_others(&path, &metadata) {
+        return Err(format!("secrets/key can be read by other users; run `{}`", files::how_to_close(&path)));
     }
     let text = std::fs::read_to_string(&path).map_err(|fault| format!("secrets/key: {fault}"))?;
     Ok(keys_of(&Zeroizing::new(text)))
@@ -285,22 +284,19 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + '
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
 }
 
-/// The Secret Service on Linux, tested against a real service, and the login keychain on macOS,
-/// which is compiled but not tested.
+/// The Secret Service on Linux, tested against a real service; Credential Manager on Windows
+/// and the login keychain on macOS, which are not tested.
+#[cfg_attr(target_os = "macos", path = "keys/macos.rs")]
+#[cfg_attr(windows, path = "keys/windows.rs")]
+#[cfg_attr(not(any(target_os = "macos", windows)), path = "keys/secret_service.rs")]
+mod store;
+
 mod keychain {
     use super::SERVICE;
-    #[cfg(target_os = "macos")]
-    use apple_native_keyring_store::keychain::Store;
-    #[cfg(not(target_os = "macos"))]
-    use dbus_secret_service_keyring_store::Store;
+    use super::store::{ASKED_OVER, Store};
     use keyring_core::api::CredentialStoreApi as _;
     use keyring_core::{Entry, Error};
     use zeroize::Zeroizing;
-
-    #[cfg(target_os = "macos")]
-    const ASKED_OVER: &str = "";
-    #[cfg(not(target_os = "macos"))]
-    const ASKED_OVER: &str = " on the session bus";
 
     fn entry(user: &str) -> Result<Entry, String> {
         let store = Store::new().map_err(|fault| describe(&fault))?;

@@ -47,9 +47,9 @@ impl Sqlite {
         if self.own && !self.path.exists() {
             let folder = self.path.parent().unwrap_or(std::path::Path::new("/"));
             std::fs::create_dir_all(folder).map_err(|error| self.offline(&error))?;
-            use std::os::unix::fs::OpenOptionsExt as _;
+            use crate::system::files::Opening as _;
             let made =
-                std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
+                std::fs::OpenOptions::new().write(true).create(true).truncate(false).owner_only().open(&self.path);
             made.map_err(|error| self.offline(&error))?;
         }
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;

@@ -5,10 +5,19 @@
 //! | X11 | X server, then uinput | X server |
 //! | Wayland | uinput, then X server (reaches X11 programs only) | virtual keyboard, then X server |
 //! | console | uinput | none |
+//! | Windows, macOS | the system | the system |
 //!
 //! Text never uses uinput: a key code types another character on another keyboard layout.
 
 use super::{Desktop, Job, Session, Unavailable};
+
+/// The backends of a system, for keys and for text, and the reason if there is none.
+#[cfg_attr(all(feature = "desktop", target_os = "linux"), path = "backends/linux.rs")]
+#[cfg_attr(all(feature = "desktop", not(target_os = "linux")), path = "backends/native.rs")]
+#[cfg_attr(not(feature = "desktop"), path = "backends/none.rs")]
+mod platform;
+
+type Chosen = (Vec<Box<dyn Desktop>>, Vec<Box<dyn Desktop>>, &'static str);
 
 /// The backends of a session.
 pub struct Backends {
@@ -18,28 +27,7 @@ pub struct Backends {
 
 impl Backends {
     pub fn of(session: &Session) -> Self {
-        let mut keys = Vec::new();
-        let mut text = Vec::new();
-        #[cfg(feature = "desktop")]
-        {
-            use super::{uinput::Uinput, virtual_keyboard::VirtualKeyboard, x11::XTest};
-            let uinput = || session.uinput.clone().map(|it| Box::new(Uinput::at(it)) as Box<dyn Desktop>);
-            let x11 = || session.x11.clone().map(|it| Box::new(XTest::on(it)) as Box<dyn Desktop>);
-            let wayland = session.wayland.clone().map(|it| Box::new(VirtualKeyboard::at(it)) as Box<dyn Desktop>);
-            text.extend(wayland);
-            text.extend(x11());
-            if session.wayland.is_some() {
-                keys.extend(uinput());
-                keys.extend(x11());
-            } else {
-                keys.extend(x11());
-                keys.extend(uinput());
-            }
-        }
-        let why = match cfg!(feature = "desktop") {
-            true => "there is no display; set DISPLAY or WAYLAND_DISPLAY in the daemon's environment",
-            false => "this build has no support for displays",
-        };
+        let (mut keys, mut text, why) = platform::choose(session);
         Backends { keys: Route::new("keys and clicks", why, &mut keys), text: Route::new("text", why, &mut text) }
     }
 

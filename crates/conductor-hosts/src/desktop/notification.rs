@@ -1,30 +1,7 @@
-//! Shows desktop notifications through the freedesktop.org interface on D-Bus. Other systems are
-//! not supported.
+//! Notifications of the desktop. Only Linux has them here.
 
-use super::Unavailable;
+#[cfg_attr(target_os = "linux", path = "notification/linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "notification/none.rs")]
+mod platform;
 
-/// Shows a notification, and waits until the desktop has accepted it. The text is shown as it is,
-/// without markup.
-#[cfg(target_os = "linux")]
-pub fn show(title: &str, text: &str) -> Result<(), Unavailable> {
-    use dbus::arg::{PropMap, Variant};
-    use dbus::blocking::Connection;
-    const NAME: &str = "org.freedesktop.Notifications";
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let unavailable = |error: dbus::Error| Unavailable(error.to_string());
-    let bus = Connection::new_session().map_err(unavailable)?;
-    let desktop = bus.with_proxy(NAME, "/org/freedesktop/Notifications", PATIENCE);
-    let urgent = Variant(Box::new(2_u8) as Box<dyn dbus::arg::RefArg>);
-    let hints = PropMap::from([("urgency".to_owned(), urgent)]);
-    // Program, id of a notification to replace, icon, title, text, actions, hints, time limit (-1:
-    // the desktop decides).
-    let call = ("Conductor", 0_u32, "", title, text, Vec::<String>::new(), hints, -1_i32);
-    let (_id,): (u32,) = desktop.method_call(NAME, "Notify", call).map_err(unavailable)?;
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn show(_title: &str, _text: &str) -> Result<(), Unavailable> {
-    Err(Unavailable("this system does not support freedesktop.org notifications".to_owned()))
-}
+pub use platform::show;

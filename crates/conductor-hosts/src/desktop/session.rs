@@ -13,6 +13,8 @@ pub struct Session {
     pub compositor: Option<Compositor>,
     /// The device file that creates input devices.
     pub uinput: Option<PathBuf>,
+    /// Whether the system itself reports windows and accepts keys: Windows and macOS.
+    pub native: bool,
 }
 
 /// A Wayland compositor, with the path of its control socket.
@@ -32,6 +34,9 @@ impl Session {
 
     /// Why the front window cannot be watched, if no server reports it.
     pub fn focus_fault(&self) -> Option<&'static str> {
+        if self.native {
+            return None;
+        }
         match (&self.compositor, &self.wayland, &self.x11) {
             (Some(_), _, _) | (None, None, Some(_)) => None,
             (None, Some(_), _) => Some(

@@ -1,5 +1,5 @@
 //! Sets the system volume with the programs of the desktop: `wpctl` of PipeWire, else `pactl` of
-//! PulseAudio, on macOS `osascript`.
+//! PulseAudio, on macOS `osascript`. On Windows, a call of the system sets the volume.
 //!
 //! These programs run on the volume worker's thread, with fixed arguments. Not here: the decision
 //! when the volume changes (`conductor_core::engine`).
@@ -24,8 +24,10 @@ enum Program {
     Osascript,
 }
 
-const PROGRAMS: &[Program] =
-    if cfg!(target_os = "macos") { &[Program::Osascript] } else { &[Program::Wpctl, Program::Pactl] };
+/// A volume that the system sets without a program.
+#[cfg_attr(windows, path = "volume/windows.rs")]
+#[cfg_attr(not(windows), path = "volume/none.rs")]
+mod platform;
 
 /// The volume of the default output.
 #[derive(Debug, Default)]
@@ -33,15 +35,23 @@ pub struct SystemVolume;
 
 impl Mixer for SystemVolume {
     fn carry_out(&mut self, volume: Volume) -> Result<(), Unavailable> {
-        let mut refusals = Vec::new();
-        for program in PROGRAMS {
-            match program.set(volume) {
-                Ok(()) => return Ok(()),
-                Err(why) => refusals.push(why),
-            }
-        }
-        Err(Unavailable(refusals.join("; ")))
+        platform::set(volume).unwrap_or_else(|| set_with_programs(volume))
     }
+}
+
+fn set_with_programs(volume: Volume) -> Result<(), Unavailable> {
+    let programs: &[Program] = match std::env::consts::OS {
+        "macos" => &[Program::Osascript],
+        _ => &[Program::Wpctl, Program::Pactl],
+    };
+    let mut refusals = Vec::new();
+    for program in programs {
+        match program.set(volume) {
+            Ok(()) => return Ok(()),
+            Err(why) => refusals.push(why),
+        }
+    }
+    Err(Unavailable(refusals.join("; ")))
 }
 
 impl Program {

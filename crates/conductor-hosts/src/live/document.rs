@@ -438,7 +438,7 @@ impl LiveHost for DocumentHost {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -6,12 +6,12 @@
 
 use super::LiveHostError;
 use crate::rooted::{self, RootedError, RootedFile, Stamp, Step, canonical, touches_home};
+use crate::system::files::close_to_others;
+use crate::system::rooted::{self as platform, Fault};
 use cap_fs_ext::DirExt as _;
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _};
-use rustix::io::Errno;
+use cap_std::fs::Dir;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Number of Conductor's backups to keep per Set. Live's own backups in the same folder are not
@@ -52,9 +52,9 @@ impl Roots {
         let denied = || LiveHostError::OutsideRoots { path: asked.to_owned(), roots: self.list() };
         let whole = self.sets.join(asked);
         let name = whole.file_name().ok_or_else(denied)?;
-        let resolved = std::fs::canonicalize(&whole).or_else(|_| {
+        let resolved = dunce::canonicalize(&whole).or_else(|_| {
             let parent = whole.parent().unwrap_or(Path::new("/"));
-            std::fs::canonicalize(parent).map(|it| it.join(name))
+            dunce::canonicalize(parent).map(|it| it.join(name))
         });
         let path = resolved.as_ref().map_or_else(|_| rooted::lexical(&whole), PathBuf::clone);
         // The error does not reveal whether a file outside the roots exists.
@@ -75,7 +75,7 @@ impl Roots {
 
     fn make_sets(&self) -> io::Result<()> {
         match std::fs::create_dir(&self.sets) {
-            Ok(()) => std::fs::set_permissions(&self.sets, std::fs::Permissions::from_mode(0o700)),
+            Ok(()) => close_to_others(&self.sets),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         }
@@ -149,7 +149,7 @@ impl Place {
     /// as soon as it exists.
     fn back_up(&self, time: &str) -> io::Result<PathBuf> {
         let folder = self.file.folder();
-        match folder.create_dir_with("Backup", DirBuilder::new().mode(0o755)) {
+        match folder.create_dir_with("Backup", &platform::folders(0o755)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
@@ -158,16 +158,22 @@ impl Place {
         let mut name = format!("{stem} [{time}] conductor.als");
         for again in 2.. {
             let Err(error) = folder.hard_link(self.file.name(), &backups, &name) else { break };
-            match Errno::from_io_error(&error) {
-                Some(Errno::EXIST) if again < 100 => name = format!("{stem} [{time} {again}] conductor.als"),
+            match platform::link_fault(&error) {
+                Fault::Exists if again < 100 => name = format!("{stem} [{time} {again}] conductor.als"),
                 // Some file systems, for example on USB sticks, have no hard links; the backup is
                 // then a copy.
-                Some(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV) => {
+                Fault::NoHardLinks => {
                     let (bytes, _) = self.file.read(u64::MAX).map_err(io::Error::other)?;
                     RootedFile::new(backups.try_clone()?, &name).create(&bytes).map_err(io::Error::other)?;
                     break;
                 }
-                Some(_) | None => return Err(error),
+                Fault::Missing
+                | Fault::Outside
+                | Fault::NotAFolder
+                | Fault::IsAFolder
+                | Fault::Exists
+                | Fault::NotEmpty
+                | Fault::Other => return Err(error),
             }
         }
         rooted::sync_folder(&backups)?;

@@ -2,11 +2,11 @@
 
 use super::LiveHostError;
 use super::roots::Roots;
+use crate::system::files::{Opening as _, private_folders};
 use conductor_set::{Elsewhere, LiveError, RenderPiece, Samples};
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Cursor};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a sample file, in bytes. Compressed audio is not supported, so this also limits
@@ -81,15 +81,11 @@ pub fn slug(name: &str) -> String {
 
 /// Writes a 32-bit float WAV file under an unused name.
 pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf, LiveHostError> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|fault| LiveHostError::io(folder, fault))?;
+    private_folders().recursive(true).create(folder).map_err(|fault| LiveHostError::io(folder, fault))?;
     for again in 1_u32.. {
         let name = if again == 1 { format!("{stem}.wav") } else { format!("{stem}_{again}.wav") };
         let path = folder.join(name);
-        let file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        let file = match OpenOptions::new().write(true).create_new(true).owner_only().open(&path) {
             Ok(file) => file,
             Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists && again < 10_000 => continue,
             Err(fault) => return Err(LiveHostError::io(&path, fault)),

@@ -4,12 +4,12 @@
 //! approval by a person.
 
 use crate::rooted::{self, RootedError, RootedFile, Step, canonical, expand_home, touches_home};
+use crate::system::files::private_folders;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_patch::Format;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// Suffix of the backup that a save creates. A file with the suffix `.bak` may belong to the user.
@@ -177,7 +177,7 @@ impl Folders {
         // Compare with the configured path of a root and with its path without links, because
         // `text` may use either.
         for root in self.granted() {
-            let spelled = std::fs::canonicalize(root).ok();
+            let spelled = dunce::canonicalize(root).ok();
             if let Some(rest) =
                 [Some(root), spelled.as_ref()].into_iter().flatten().find_map(|it| given.strip_prefix(it).ok())
             {
@@ -301,7 +301,7 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
 /// missing root.
 fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
     if create
-        && let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&place.root)
+        && let Err(error) = private_folders().create(&place.root)
         && error.kind() != io::ErrorKind::AlreadyExists
     {
         return Err(FileError { path: place.root.clone(), error: error.into() });
@@ -310,7 +310,7 @@ fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
     Ok(RootedFile::new(folder, &place.name))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::fs;

@@ -12,14 +12,12 @@ use super::sandbox::{Network, Sandbox, Sound};
 use super::tcl::{Reader, Word};
 use crate::bridges::is_mine;
 use crate::patch::console::{Level, Source, Voice};
-use crate::system::{Clock, Environment, program_of, runtime_folders, variables};
+use crate::system::wait::{Waited, for_connection};
+use crate::system::{Clock, Environment, basic_variables, children, program_of, runtime_folders, variables};
 use conductor_core::config::PdAudio;
 use conductor_core::event::Micros;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -29,7 +27,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 /// Time limit for a new Pd to connect.
-const CONTACT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const CONTACT: Duration = Duration::from_secs(10);
 /// Character sizes that Pd's user interface reports at the start, plain and zoomed: font size,
 /// width, height.
 const FONTS: [&str; 36] = [
@@ -73,7 +71,7 @@ impl Link {
     ) -> Result<Link, String> {
         let environment = Environment::read();
         let program = program_of(&settings.command, &environment.search_path)
-            .and_then(|it| fs::canonicalize(it).ok())
+            .and_then(|it| dunce::canonicalize(it).ok())
             .ok_or_else(|| format!("{:?} was not found", settings.command))?;
         let sandbox = Sandbox {
             program: &program,
@@ -86,9 +84,9 @@ impl Link {
         let grain = settings.sleepgrain_ms.to_string();
         let made = |port: u16| {
             let mut command = Command::new(&program);
+            // Pd finds its own files by the name it was started with.
+            children::set_own_name(&mut command, &settings.command);
             command
-                // Pd finds its own files by the name it was started with.
-                .arg0(&settings.command)
                 .args(["-guiport", &port.to_string(), "-noprefs", "-nomidi", "-nrt", "-sleepgrain", &grain])
                 .args(match settings.audio {
                     PdAudio::Off => &["-noaudio"][..],
@@ -96,6 +94,7 @@ impl Link {
                     PdAudio::Jack => &["-jack", "-jackname", "conductor-pd"],
                 })
                 .env_clear()
+                .envs(basic_variables())
                 .envs(variables(Sound::of(settings.audio).variables))
                 .current_dir(folder)
                 .stdin(Stdio::null())
@@ -258,18 +257,10 @@ impl Drop for Link {
 fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<TcpStream, String> {
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {
-        let mut ready = vec![PollFd::new(listener, PollFlags::IN)];
-        // The child's stderr is closed when the child ends, so we do not wait for a child that has
-        // ended.
-        ready.extend(child.stderr.as_ref().map(|it| PollFd::new(it, PollFlags::empty())));
-        match poll(&mut ready, Some(&CONTACT)) {
-            Ok(0) => return Err("it did not connect in time".to_owned()),
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(fault) => return Err(fault.to_string()),
-        }
-        if !ready.first().is_some_and(|it| it.revents().contains(PollFlags::IN)) {
-            return Err("it ended before it connected".to_owned());
+        match for_connection(listener, child, CONTACT).map_err(|fault| fault.to_string())? {
+            Waited::Connected => {}
+            Waited::Ended => return Err("it ended before it connected".to_owned()),
+            Waited::Late => return Err("it did not connect in time".to_owned()),
         }
         let (socket, peer) = listener.accept().map_err(|fault| fault.to_string())?;
         // Pd's own network namespace contains no other program, and `is_mine` cannot check

@@ -7,6 +7,7 @@
 
 use super::frame::blocking;
 use super::{Kind, Limits, Thrown, sandbox};
+use crate::system::worker_process::{Unbuffered, monotonic_ms, processor_us, wait_for_input};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rquickjs::context::EvalOptions;
@@ -15,13 +16,11 @@ use rquickjs::module::Declared;
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Error, Exception, Function, Module, Object, Runtime, TypedArray, Value,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use std::cell::Cell;
-use std::io;
 use std::rc::Rc;
 
+const SEALED: &str = include_str!("sealed.js");
 const PRELUDE: &str = include_str!("prelude.js");
 const SCRIPT_PRELUDE: &str = include_str!("script.js");
 
@@ -30,27 +29,20 @@ struct Meter {
     budget_us: u64,
     until_us: Cell<u64>,
     spent: Cell<bool>,
-}
-
-fn processor_us() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    (now.tv_sec as u64).saturating_mul(1_000_000).saturating_add(now.tv_nsec as u64 / 1000)
-}
-
-fn wall_ms() -> f64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as f64 * 1000.0 + (now.tv_nsec / 1_000_000) as f64
+    /// The memory limit rejected a promise that nothing has handled yet.
+    starved: Cell<bool>,
 }
 
 impl Meter {
     fn new(limits: &Limits) -> Rc<Self> {
         let budget_us = u64::from(limits.cpu_ms) * 1000;
-        Rc::new(Meter { budget_us, until_us: Cell::new(u64::MAX), spent: Cell::new(false) })
+        Rc::new(Meter { budget_us, until_us: Cell::new(u64::MAX), spent: Cell::new(false), starved: Cell::new(false) })
     }
 
     fn arm(&self) {
         let now = processor_us();
         self.until_us.set(now.saturating_add(self.budget_us));
+        self.starved.set(false);
         // The kernel's limit is two seconds higher, because the kernel counts whole seconds and our
         // own limit should act first. If setting the limit fails, the deadline of the daemon ends
         // the call.
@@ -78,34 +70,6 @@ impl Pipes {
     fn receive() -> Vec<u8> {
         blocking::read(&mut Unbuffered).unwrap_or_else(|_| std::process::exit(0))
     }
-
-    /// Whether a frame starts to arrive within `ms`. If `ms` is absent, waits without a limit.
-    fn wait(ms: Option<u32>) -> bool {
-        let stdin = rustix::stdio::stdin();
-        let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
-        let timeout = ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
-        !matches!(poll(&mut wanted, timeout.as_ref()), Ok(0) | Err(rustix::io::Errno::INTR))
-    }
-}
-
-/// Reads stdin and writes stdout without a buffer, so that `poll` reports all unread bytes and
-/// output is sent at once.
-struct Unbuffered;
-
-impl io::Write for Unbuffered {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl io::Read for Unbuffered {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(rustix::stdio::stdin(), into)?)
-    }
 }
 
 /// Serves one plugin or one script until the daemon closes the pipe.
@@ -129,6 +93,14 @@ fn run(limits: &Limits, kind: Kind, file: &str, source: Vec<u8>, meter: &Rc<Mete
     runtime.set_max_stack_size(limits.stack_kb as usize * 1024);
     let interrupt = Rc::clone(meter);
     runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_over())));
+    let starving = Rc::clone(meter);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, reason, is_handled| {
+        let message = reason.as_object().and_then(|it| it.get::<_, String>("message").ok());
+        // Without memory for an error object, the reason is null.
+        if !is_handled && (reason.is_null() || message.is_some_and(|it| it == "out of memory")) {
+            starving.starved.set(true);
+        }
+    })));
     match kind {
         Kind::Plugin => runtime.set_loader(Granted, Granted),
         // Without a loader, every import fails.
@@ -154,8 +126,10 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, kind: Kind, file: &str, meter: &Rc<Meter>) -
     let give = |name: &str, function: Function<'js>| host.set(name, function);
     let armed = Rc::clone(meter);
     give("arm", Function::new(ctx.clone(), move || armed.arm())?)?;
+    let starved = Rc::clone(meter);
+    give("starved", Function::new(ctx.clone(), move || starved.starved.get())?)?;
     give("send", Function::new(ctx.clone(), |text: String| Pipes::send(text.as_bytes()))?)?;
-    give("now", Function::new(ctx.clone(), wall_ms)?)?;
+    give("now", Function::new(ctx.clone(), monotonic_ms)?)?;
     give(
         "utf8",
         Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes()))?,
@@ -173,11 +147,14 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, kind: Kind, file: &str, meter: &Rc<Meter>) -
             parts(&ctx, &url).map(Some)
         })?,
     )?;
-    let make: Function<'js> = ctx.eval(match kind {
-        Kind::Plugin => PRELUDE,
-        Kind::Script => SCRIPT_PRELUDE,
-    })?;
-    make.call((host, file))
+    let (word, prelude) = match kind {
+        Kind::Plugin => ("plugins", PRELUDE),
+        Kind::Script => ("scripts", SCRIPT_PRELUDE),
+    };
+    let seal: Function<'js> = ctx.eval(SEALED)?;
+    let shared: Object<'js> = seal.call((word, file))?;
+    let make: Function<'js> = ctx.eval(prelude)?;
+    make.call((host, shared))
 }
 
 fn bytes_of<'a>(array: &'a TypedArray<'_, u8>) -> &'a [u8] {
@@ -301,7 +278,7 @@ fn converse<'js>(
         let wait: i32 = idle.call(()).catch(ctx).unwrap_or_else(|fault| end(fault).0);
         match u32::try_from(wait) {
             Ok(0) => {}
-            Ok(ms) if !Pipes::wait(Some(ms)) => {}
+            Ok(ms) if !wait_for_input(Some(ms)) => {}
             Ok(_) | Err(_) => {
                 let frame = String::from_utf8_lossy(&Pipes::receive()).into_owned();
                 receive.call::<_, ()>((frame,)).catch(ctx).unwrap_or_else(|fault| end(fault).1);

@@ -1,17 +1,9 @@
 // Defines the global objects of a plugin. This script runs before the file of the plugin, in the same sandbox. A plugin that changes these
 // objects harms only itself, because the daemon checks every request. `host` contains the native functions.
-(function (host, fileName) {
+(function (host, shared) {
   "use strict";
 
-  // ---- no code from text ---------------------------------------------------------------------------------------------------------------
-
-  const refuse = function () { throw new TypeError("plugins cannot create code from text"); };
-  for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
-    Object.defineProperty(Object.getPrototypeOf(kind), "constructor", { value: refuse, writable: false, configurable: false });
-  }
-  for (const name of ["eval", "Function"]) {
-    Object.defineProperty(globalThis, name, { value: refuse, writable: false, configurable: false });
-  }
+  const { place } = shared;
 
   const give = (name, value) =>
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
@@ -26,14 +18,6 @@
   let nextId = 1;
   let asked = new Map();
   let timers = new Map();
-
-  const place = (error) => {
-    const stack = typeof error?.stack === "string" ? error.stack : "";
-    const at = stack.indexOf(fileName + ":");
-    if (at < 0) return undefined;
-    const rest = /^:(\d+)(?::(\d+))?/.exec(stack.slice(at + fileName.length));
-    return rest ? fileName + rest[0] : undefined;
-  };
 
   const thrown = (error) => {
     if (error === null) return { message: "out of memory" };
@@ -137,7 +121,7 @@
     if (due.length > 0) return 0;
     if (timers.size > 0) return Math.max(1, Math.ceil(Math.min(...[...timers.values()].map((it) => it.at)) - now));
     if (asked.size > 0) return -1;
-    settle({ threw: { message: "the handler waits for a promise that can never be settled" }, over: "stuck" });
+    settle(host.starved() ? failed(null) : { threw: { message: "the handler waits for a promise that can never be settled" }, over: "stuck" });
     return 0;
   };
 

@@ -1,18 +1,13 @@
 // Defines the global objects of a script. This file runs before the code of the script, in the same sandbox. A script that changes these
 // objects harms only itself: the daemon checks every call, and makes the calls one after another in the order in which they arrive.
 // `host` contains the native functions.
-(function (host, fileName) {
+(function (host, shared) {
   "use strict";
 
-  // ---- no code from text, no randomness, no clock -------------------------------------------------------------------------------------------
+  const { place } = shared;
 
-  const refuse = function () { throw new TypeError("scripts cannot create code from text"); };
-  for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
-    Object.defineProperty(Object.getPrototypeOf(kind), "constructor", { value: refuse, writable: false, configurable: false });
-  }
-  for (const name of ["eval", "Function"]) {
-    Object.defineProperty(globalThis, name, { value: refuse, writable: false, configurable: false });
-  }
+  // ---- no randomness, no clock -----------------------------------------------------------------------------------------------------------
+
   // A repeated run must make the same calls. The garbage collector and other threads would make
   // runs differ.
   for (const name of ["performance", "WeakRef", "FinalizationRegistry", "Atomics", "SharedArrayBuffer", "navigator", "gc"]) {
@@ -60,14 +55,6 @@
   let settled = null;
   let nextId = 1;
   const asked = new Map();
-
-  const place = (error) => {
-    const stack = typeof error?.stack === "string" ? error.stack : "";
-    const at = stack.indexOf(fileName + ":");
-    if (at < 0) return undefined;
-    const rest = /^:(\d+)(?::(\d+))?/.exec(stack.slice(at + fileName.length));
-    return rest ? fileName + rest[0] : undefined;
-  };
 
   const thrown = (error) => {
     if (error === null || (typeof error !== "object" && typeof error !== "function")) return { message: String(error).slice(0, 2000) };
@@ -156,7 +143,7 @@
   const idle = () => {
     if (!active || asked.size > 0) return -1;
     if (settled !== null) { finish(); return -1; }
-    settled = { done: { threw: { message: "the script waits for a promise that can never be settled" } } };
+    settled = host.starved() ? failed(null) : { done: { threw: { message: "the script waits for a promise that can never be settled" } } };
     return 0;
   };
 

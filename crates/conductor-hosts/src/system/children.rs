@@ -64,6 +64,17 @@ impl Drop for ProcessTree {
     }
 }
 
+/// The signal that ended a program.
+pub fn signal_of(status: std::process::ExitStatus) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal()
+}
+
+/// Sets the name that the program sees as its own.
+pub fn set_own_name(command: &mut std::process::Command, name: &std::path::Path) {
+    command.arg0(name);
+}
+
 /// Makes the program continue when this process ends. It gets a new session, and the limit on open
 /// files that this process was started with.
 pub fn detach(command: &mut std::process::Command) {

@@ -34,6 +34,9 @@ pub struct Environment {
     pub credentials: Option<PathBuf>,
 }
 
+/// The variable that names the home folder of the user.
+const USER_HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+
 /// The value of a variable, if it is set and not empty.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|it| !it.is_empty())
@@ -49,7 +52,7 @@ fn paths(name: &str) -> Option<Vec<PathBuf>> {
 
 impl Environment {
     pub fn read() -> Self {
-        let user_home = path("HOME");
+        let user_home = path(USER_HOME);
         let beneath = |folder: &str| user_home.as_ref().map(|it| it.join(folder));
         let mut xdg_data_dirs = Vec::from_iter(path("XDG_DATA_HOME").or_else(|| beneath(".local/share")));
         let shared = || ["/usr/local/share", "/usr/share"].map(PathBuf::from).into();
@@ -60,7 +63,7 @@ impl Environment {
             config_home: path("XDG_CONFIG_HOME"),
             xdg_data_dirs,
             search_path: paths("PATH").unwrap_or_default(),
-            no_color: std::env::var_os("NO_COLOR").is_some(),
+            no_color: variable("NO_COLOR").is_some() || variable("TERM").is_some_and(|it| it == "dumb"),
             credentials: path("CREDENTIALS_DIRECTORY"),
             user_home,
         }
@@ -83,6 +86,7 @@ fn desktop_session() -> Session {
         compositor: compositor.filter(|_| wayland.is_some()),
         wayland,
         uinput: cfg!(target_os = "linux").then(|| PathBuf::from("/dev/uinput")),
+        native: cfg!(any(target_os = "macos", windows)),
     }
 }
 
@@ -91,12 +95,28 @@ pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     let has_folder = command.components().count() > 1;
     let candidates =
         if has_folder { vec![command.to_owned()] } else { folders.iter().map(|it| it.join(command)).collect() };
-    candidates.into_iter().find(|it| it.is_file())
+    candidates.into_iter().find_map(|it| {
+        if it.is_file() {
+            return Some(it);
+        }
+        // On Windows, a command is named without the extension of its file.
+        let with_extension = it.with_extension("exe");
+        (cfg!(windows) && with_extension.is_file()).then_some(with_extension)
+    })
 }
 
 /// The values of the listed environment variables that are set.
 pub fn variables(names: &[&'static str]) -> Vec<(&'static str, OsString)> {
     names.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))).collect()
+}
+
+/// Variables without which programs of the system do not start.
+pub fn basic_variables() -> Vec<(&'static str, OsString)> {
+    if cfg!(windows) {
+        variables(&["SystemRoot", "SystemDrive", "windir", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA"])
+    } else {
+        Vec::new()
+    }
 }
 
 /// The variables that a program needs to connect to the desktop of this session.

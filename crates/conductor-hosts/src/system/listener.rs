@@ -7,10 +7,13 @@
 
 use super::folder::{self, FolderError};
 use super::processes::current_user;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
 /// Longest path, in bytes, in a `sockaddr_un` on every supported system, without the terminating
@@ -19,6 +22,7 @@ const LONGEST_PATH: usize = 103;
 
 /// One connection.
 pub type Stream = UnixStream;
+pub use tokio::net::unix::{OwnedReadHalf as ReadHalf, OwnedWriteHalf as WriteHalf};
 
 /// A bound endpoint. Dropping it removes the socket file, unless another file has replaced it.
 #[derive(Debug)]
@@ -103,6 +107,87 @@ impl Drop for Listener {
             // replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Connects to an endpoint. Fails with `NotFound` or `ConnectionRefused` if no process listens.
+pub async fn connect(path: &Path) -> io::Result<Stream> {
+    UnixStream::connect(path).await
+}
+
+/// Sends bytes if the connection has room for them, without waiting.
+pub fn send_now(stream: &Stream, bytes: &[u8]) {
+    let _ = rustix::net::send(stream, bytes, rustix::net::SendFlags::DONTWAIT);
+}
+
+/// A second handle of a connection, to check whether the peer is still there.
+#[derive(Debug)]
+pub struct Watched(OwnedFd);
+
+impl From<OwnedFd> for Watched {
+    fn from(fd: OwnedFd) -> Self {
+        Watched(fd)
+    }
+}
+
+impl Watched {
+    pub fn of(stream: &Stream) -> io::Result<Self> {
+        Ok(Watched(rustix::io::dup(stream)?))
+    }
+
+    /// Whether both directions are closed, which the kernel reports as a hang-up.
+    pub fn hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&now)).is_ok()
+            && fds.iter().any(|it| it.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+    }
+}
+
+/// The connection of a command, which waits for its answers without an async runtime.
+#[derive(Debug)]
+pub struct Blocking(StdStream);
+
+impl Blocking {
+    /// Connects. Does not wait longer than `patience` if the daemon no longer accepts connections.
+    pub fn connect(path: &Path, patience: Duration) -> io::Result<Self> {
+        use rustix::net::sockopt::{Timeout, set_socket_timeout};
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket as new_socket};
+        let made = new_socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+        rustix::io::fcntl_setfd(&made, rustix::io::FdFlags::CLOEXEC)?;
+        set_socket_timeout(&made, Timeout::Send, Some(patience))?;
+        rustix::net::connect(&made, &SocketAddrUnix::new(path)?)?;
+        Ok(Blocking(StdStream::from(made)))
+    }
+
+    /// A second handle of the same connection, with the same time limit.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Blocking(self.0.try_clone()?))
+    }
+
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(time)
+    }
+
+    /// Tells the daemon that no more requests follow. Its answers can still be read.
+    pub fn end_of_requests(&mut self) -> io::Result<()> {
+        self.0.shutdown(std::net::Shutdown::Write)
+    }
+}
+
+impl io::Read for Blocking {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl io::Write for Blocking {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -1,8 +1,8 @@
 //! A lock file that one process can lock at a time. It contains the pid of that process.
 
+use super::files::Opening as _;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// An acquired lock. The kernel releases it when the process ends, even after a crash.
@@ -33,7 +33,7 @@ impl LockFile {
         // Do not truncate the file on opening: until we have the lock, it contains the pid of
         // another process.
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut file = options.read(true).write(true).create(true).truncate(false).owner_only().open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LockError::Held { pid: read_pid(&mut file) }),

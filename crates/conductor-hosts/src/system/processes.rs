@@ -6,6 +6,17 @@ pub fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The name of this user, for files of a service manager.
+pub fn user_name() -> String {
+    super::variables(&["USER"]).pop().map(|(_, name)| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The names of running programs, if the system has a list of them. Linux has files instead
+/// (`crate::apps`).
+pub fn program_names() -> Option<std::collections::BTreeSet<String>> {
+    None
+}
+
 /// All process ids.
 #[cfg(target_os = "linux")]
 pub(super) fn pids() -> impl Iterator<Item = i32> {
@@ -123,6 +134,28 @@ pub fn tcp_peer(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> Optio
 #[cfg(not(target_os = "linux"))]
 pub fn tcp_peer(_peer: std::net::SocketAddr, _ours: std::net::SocketAddr) -> Option<i32> {
     None
+}
+
+/// Whether the peer of a loopback connection belongs to our user, according to `/proc/net/tcp`.
+/// Always true on systems without that table.
+pub fn is_peer_ours(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> bool {
+    if !cfg!(target_os = "linux") {
+        return true;
+    }
+    let spelled = |it: std::net::SocketAddr| match it {
+        std::net::SocketAddr::V4(it) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(it.ip().octets()), it.port())),
+        std::net::SocketAddr::V6(_) => None,
+    };
+    let (Some(peer), Some(ours)) = (spelled(peer), spelled(ours)) else { return false };
+    let uid = rustix::process::getuid().as_raw().to_string();
+    std::fs::read_to_string("/proc/net/tcp").is_ok_and(|table| {
+        table.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(1) == Some(&peer.as_str())
+                && words.get(2) == Some(&ours.as_str())
+                && words.get(7) == Some(&uid.as_str())
+        })
+    })
 }
 
 /// Parses `0100007F:0BB8`, or 32 digits for IPv6: 32-bit words in the byte order of the machine.

@@ -31,3 +31,18 @@ impl EndSignals {
         }
     }
 }
+
+/// Resolves on SIGINT or SIGTERM. The handlers are installed by the call and not by the first poll,
+/// because a signal between the two would kill the process.
+pub fn interrupted() -> impl Future<Output = ()> {
+    let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = listening else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+}

@@ -75,6 +75,8 @@ const stage = {
   tool: (tool, args = {}) => ask({ do: "control", method: "call", params: { tool, arguments: args } }),
   /** Plays messages on a loopback device, as its player does. */
   hand: (device, ...messages) => ask({ do: "control", method: "play", params: { port: `${device} hand`, messages } }),
+  /** A person enables a plugin at a terminal. */
+  enable: (plugin) => ask({ do: "enable", plugin }),
   read: (path) => ask({ do: "read", path }),
   write: (path, text) => ask({ do: "write", path, text }),
   save: (text) => ask({ do: "save", text }),

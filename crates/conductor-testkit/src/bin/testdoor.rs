@@ -54,7 +54,6 @@ fn main() -> ExitCode {
 }
 
 async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
-    use std::os::fd::AsFd as _;
     let hello = stdio::Hello {
         tools: (!tools.is_empty()).then_some(tools),
         tool_names: None,
@@ -68,7 +67,7 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
     };
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let say = |line: &str| eprintln!("{line}");
-    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, stdin.as_fd(), stdout.as_fd(), &say).await;
+    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, &stdin, &stdout, &say).await;
     ExitCode::from(exit.code())
 }
 

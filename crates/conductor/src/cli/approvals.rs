@@ -84,7 +84,7 @@ struct Pager {
 impl Pager {
     fn new() -> Self {
         let both = io::stdin().is_terminal() && io::stdout().is_terminal();
-        let found = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |it| usize::from(it.ws_row));
+        let found = conductor_hosts::system::terminal::size(io::stdout()).map_or(0, |(rows, _)| rows);
         Pager { rows: both.then_some(if found < 4 { 24 } else { found }), row: 0 }
     }
 

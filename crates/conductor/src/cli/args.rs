@@ -1,8 +1,15 @@
 //! The commands and options, with their help texts. A help text is one line with a verb.
 
 use crate::doors::mcp::setup;
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use conductor_core::config::ToolView;
 use std::path::PathBuf;
+
+/// The names of the views of tools.
+pub fn views() -> PossibleValuesParser {
+    ToolView::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>().into()
+}
 
 /// Connect a music studio, its player and AI clients through one local daemon.
 #[derive(Debug, Parser)]
@@ -14,6 +21,9 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to use colours; NO_COLOR=1 has the same effect as never
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
+    pub color: super::out::ColorChoice,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -52,8 +62,11 @@ pub enum Command {
     /// Install the bridge into Pure Data, Max or Live, so that Conductor can control it
     #[command(subcommand)]
     Bridge(BridgeCommand),
+    /// Play the demo studio, so that you can hear it
+    #[command(subcommand)]
+    Demo(DemoCommand),
     /// Check this machine and report how to fix problems
-    Doctor,
+    Doctor(Doctor),
     /// Connect AI clients over MCP
     #[command(subcommand)]
     Mcp(McpCommand),
@@ -232,7 +245,7 @@ pub struct McpSetup {
     #[arg(long)]
     pub status: bool,
     /// The tools that the client lists: core (the default), live, patch, stage, seed or all
-    #[arg(long, value_name = "NAME", value_parser = setup::VIEWS, conflicts_with_all = ["remove", "status"])]
+    #[arg(long, value_name = "NAME", value_parser = views(), conflicts_with_all = ["remove", "status"])]
     pub view: Option<String>,
     /// Also copy the skills to the folder of the client, or remove them with --remove
     #[arg(long, requires = "client", conflicts_with_all = ["print", "status"])]
@@ -248,7 +261,7 @@ pub struct McpStart {
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
     /// Tools to list: core, live, patch, stage, seed or all; the others can still be called
-    #[arg(long, value_name = "NAME", value_parser = ["core", "live", "patch", "stage", "seed", "all"])]
+    #[arg(long, value_name = "NAME", value_parser = views())]
     pub view: Option<String>,
     /// Toolsets or tools to offer, separated by commas; all others are removed
     #[arg(long)]
@@ -435,6 +448,40 @@ pub enum CircuitCommand {
         #[arg(long)]
         all: bool,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    /// Ask about each problem that can be fixed without the rights of an administrator, and fix it
+    #[arg(long)]
+    pub fix: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// Play eight bars on the pads and keys of the demo, through the mappings
+    Play {
+        /// Beats per minute
+        #[arg(long, default_value_t = 112, value_name = "BPM", value_parser = clap::value_parser!(u32).range(40..=400))]
+        tempo: u32,
+        /// Do not start fluidsynth
+        #[arg(long, conflicts_with = "audio")]
+        silent: bool,
+        #[command(flatten)]
+        sound: DemoSound,
+    },
+    /// Let fluidsynth play everything that the demo's instrument receives, until Ctrl-C
+    Hear {
+        #[command(flatten)]
+        sound: DemoSound,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DemoSound {
+    /// Audio driver of fluidsynth, such as pulseaudio, pipewire, jack or alsa
+    #[arg(long, value_name = "DRIVER")]
+    pub audio: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::progress::{Progress, Unit};
 use clap::{Args, Subcommand, ValueEnum};
 use conductor_core::audit::memory::Remembered;
-use conductor_core::audit::verify::{Fault, Report, Verdict};
+use conductor_core::audit::verify::{Fault, Report, Seen, Verdict};
 use conductor_core::audit::{Head, InputHasher, KeyId};
 use conductor_core::error::AuditResult;
 use conductor_core::principal::Principal;
@@ -175,6 +176,24 @@ pub struct Context<'a> {
     pub ids: &'a dyn Ids,
     /// Whether `--json` was given.
     pub json: bool,
+    /// Whether to show the progress on stderr.
+    pub progress: bool,
+}
+
+impl Context<'_> {
+    /// A bar for work on every byte of the log.
+    fn progress(&self, what: &'static str) -> Progress<'_> {
+        let layout = Layout::of(self.home);
+        let segments =
+            if self.progress { segment_paths(&Disk, &layout.audit).unwrap_or_default() } else { VecDeque::new() };
+        let total = segments.iter().filter_map(|it| it.metadata().ok()).map(|it| it.len()).sum();
+        Progress::new(what, total, Unit::Bytes, self.clock, self.progress)
+    }
+}
+
+/// The size of a line in the log, with its newline.
+fn line_size(line: &[u8]) -> u64 {
+    line.len() as u64 + 1
 }
 
 /// Runs a command and returns its exit code. `tail --follow` ends when its output is closed.
@@ -343,18 +362,23 @@ pub(crate) fn verdict(
     remembered: &[Remembered],
     keychain_error: Option<&str>,
 ) -> Result<Value, String> {
-    let (report, held) = checked(home, head, remembered).map_err(|failure| failure.message)?;
+    let (report, held) = checked(home, head, remembered, &mut |_| {}).map_err(|failure| failure.message)?;
     Ok(to_json(&report, &held, remembered, keychain_error))
 }
 
 /// Checks every record. Returns the report, and where the signing key is stored.
-fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result<(Report, String), Failure> {
+fn checked(
+    home: &Path,
+    head: Option<Head>,
+    remembered: &[Remembered],
+    seen: &mut dyn FnMut(&Seen<'_>),
+) -> Result<(Report, String), Failure> {
     let layout = Layout::of(home);
     let (key, held, key_fault) = verifying_key(&layout)?;
     if key.is_none() && remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
         return Err(Failure::new(format_args!("there is no audit log in {}", layout.home.display())));
     }
-    let walk = || walk::verify(&Disk, &layout, key.as_ref(), head, remembered, &mut |_| {});
+    let mut walk = || walk::verify(&Disk, &layout, key.as_ref(), head, remembered, seen);
     let mut report = walk()?;
     // A line that a running daemon is writing looks torn, so check again before reporting it.
     for _ in 0..2 {
@@ -370,7 +394,10 @@ fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result
 
 fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let layout = Layout::of(context.home);
-    let (mut report, held) = checked(context.home, context.head, context.remembered)?;
+    let progress = context.progress("checking the log");
+    let (mut report, held) =
+        checked(context.home, context.head, context.remembered, &mut |it| progress.add(line_size(it.line)))?;
+    drop(progress);
     let mut copy_note = None;
     if let Some(path) = &args.against {
         let compared = compare::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
@@ -514,9 +541,7 @@ fn export(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
         return export_to(args, context, out);
     };
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    conductor_hosts::system::files::Opening::owner_only(options.write(true).create_new(true));
     let file = options.open(path).map_err(|error| Failure::read(path, &error))?;
     let mut file = io::BufWriter::new(file);
     let code = export_to(args, context, &mut file)?;
@@ -526,12 +551,14 @@ fn export(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
 
 fn export_to(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let mut lines = own_lines(context)?;
+    let progress = context.progress("exporting");
     let mut chain = export_plain::Chain::default();
     let mut first = true;
     if args.format == Format::Json {
         write!(out, "[")?;
     }
     while let Some(line) = lines.next_line(&Disk)? {
+        progress.add(line_size(&line));
         let record: Value = serde_json::from_slice(&line).map_err(|error| {
             Failure::new(format_args!("a line of the log is not a record ({error}); run `conductor audit verify`"))
         })?;

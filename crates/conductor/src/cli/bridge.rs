@@ -56,15 +56,17 @@ const PD_NEXT: &str = "Open this patch in your Pd and keep it open. Set [patch.p
 
 /// The folder in which Live searches for scripts. It exists after the first start of Live.
 fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
-    let library = environment.user_home.as_ref()?.join("Music/Ableton/User Library");
-    library.is_dir().then(|| library.join("Remote Scripts"))
+    let user_home = environment.user_home.as_ref()?;
+    // macOS, and Windows.
+    let libraries = ["Music/Ableton/User Library", "Documents/Ableton/User Library"].map(|it| user_home.join(it));
+    libraries.into_iter().find(|it| it.is_dir()).map(|it| it.join("Remote Scripts"))
 }
 
 /// Writes the script. Live lists the script's folder as a control surface.
 fn install_script(home: &Home, environment: &Environment, to: Option<&Path>) -> Result<PathBuf, Failure> {
     let scripts = to.map(Path::to_owned).or_else(|| remote_scripts(environment)).ok_or_else(|| {
         Failure::Text(
-            "no User Library of Live was found under ~/Music/Ableton; set the folder with --to \"…/User Library/Remote Scripts\""
+            "no User Library of Live was found under ~/Music/Ableton or ~/Documents/Ableton; set the folder with --to \"…/User Library/Remote Scripts\""
                 .into(),
         )
     })?;

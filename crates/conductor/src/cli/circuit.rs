@@ -1,9 +1,10 @@
 //! `conductor circuit`: lists and resets the tools and targets that are disabled after failures.
 
 use super::args::CircuitCommand;
-use super::{Failure, Verdict, ask, ask_and_show, list, out::Out, text};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, ask, ask_and_show, list, text};
 use crate::home::Home;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     match command {
@@ -19,15 +20,17 @@ pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdi
                 if circuits.is_empty() {
                     return out.line("no tool has failed");
                 }
+                let row = |name: String, it: &Value| {
+                    let state = text(it, "state");
+                    let tone = if state == "closed" { Tone::Good } else { Tone::Bad };
+                    vec![cell(name), tone.cell(state), cell(format_args!("{} failures", it["failures"]))]
+                };
+                let mut rows = Vec::new();
                 for it in &circuits {
-                    let (state, failures) = (text(it, "state"), &it["failures"]);
-                    out.line(format_args!("{:<32} {state:<8} {failures} failures", text(it, "tool")))?;
-                    for it in list(it, "targets") {
-                        let (state, failures) = (text(it, "state"), &it["failures"]);
-                        out.line(format_args!("  {:<30} {state:<8} {failures} failures", text(it, "target")))?;
-                    }
+                    rows.push(row(text(it, "tool").to_owned(), it));
+                    rows.extend(list(it, "targets").iter().map(|it| row(format!("  {}", text(it, "target")), it)));
                 }
-                Ok(())
+                out.table(&rows)
             })
         }
         CircuitCommand::Reset { tool, all } => {

@@ -47,7 +47,11 @@ pub fn run(args: ConsoleArgs, home: &Home, out: &mut Out) -> Result<Verdict, Fai
 /// and the file is not.
 fn open(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let answer = ask(home, "console.link", json!({ "open": true }))?;
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let program = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
     let opened = Command::new(program)
         .arg(text(&answer, "file"))
         .stdin(Stdio::null())

@@ -1,6 +1,7 @@
 //! `conductor devices`: lists devices and ports.
 
-use super::{Failure, Verdict, call, list, out::Out, text, texts};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, call, list, text, texts};
 use crate::home::Home;
 use serde_json::{Value, json};
 use std::io;
@@ -28,22 +29,27 @@ fn show(out: &mut Out, found: &Value) -> io::Result<()> {
     if bindings.is_empty() {
         out.line("no devices")?;
     }
+    let mut rows = Vec::new();
     for binding in bindings {
         let state = state(binding);
-        let about = binding["description"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
+        let tone = match state {
+            "connected" => Tone::Good,
+            _ => Tone::Note,
+        };
         let (device, port) = (text(binding, "device_id"), text(binding, "port_name"));
-        out.line(format_args!("{device:<12} {state:<10} {port}{about}"))?;
+        let about = binding["description"].as_str().unwrap_or("");
+        rows.push(vec![Tone::Strong.cell(device), tone.cell(state), cell(port), cell(about)]);
     }
     for (key, label) in
         [("midi_inputs", "MIDI in"), ("midi_outputs", "MIDI out"), ("gamepads", "gamepads"), ("osc_listeners", "OSC")]
     {
         let names = texts(found, key);
         if !names.is_empty() {
-            out.line(format_args!("{label:<12} {}", names.join(", ")))?;
+            rows.push(vec![cell(label), cell(names.join(", "))]);
         }
     }
     for backend in list(found, "backends").iter().filter(|it| it["state"] != "ready") {
-        out.line(format_args!("{:<12} missing    {}", text(backend, "name"), text(backend, "reason")))?;
+        rows.push(vec![cell(text(backend, "name")), Tone::Note.cell("missing"), cell(text(backend, "reason"))]);
     }
-    Ok(())
+    out.table(&rows)
 }

@@ -1,19 +1,24 @@
-//! `conductor doctor`: checks this machine, and reports how to fix problems. It changes nothing.
+//! `conductor doctor`: checks this machine, and reports how to fix problems. It changes nothing,
+//! except with `--fix` and after a yes.
 
-use super::{Failure, Verdict, block_on, list, out::Out, text, texts};
+use super::approvals::{ask_yes, at_a_terminal};
+use super::args::Doctor;
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, block_on, file_error, list, text, texts};
 use crate::config_check::Checked;
 use crate::doors::control::client::{Client, ClientError};
 use crate::home::Home;
-use crate::owner::realtime_priority;
+use crate::owner::OWNER;
 use conductor_core::config::PdMode;
+use conductor_hosts::desktop::{Backends, Desktop as _};
 use conductor_hosts::live::{self, Live};
 use conductor_hosts::pd::TESTED;
 use conductor_hosts::pd::examine::{Fit, Found, examine};
 use conductor_hosts::pd::sandbox::Kept;
 use conductor_hosts::plugin::sandbox::Strength;
-use conductor_hosts::system::Environment;
+use conductor_hosts::system::{Environment, files, priority};
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,45 @@ impl Grade {
             Grade::Bad => "bad",
         }
     }
+
+    fn tone(self) -> Tone {
+        match self {
+            Grade::Good => Tone::Good,
+            Grade::Note => Tone::Note,
+            Grade::Bad => Tone::Bad,
+        }
+    }
+}
+
+/// A cure that needs no rights of an administrator, and changes no decision of the person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fix {
+    /// Creates the home, or removes the access of other users.
+    Home,
+    /// Writes the first configuration.
+    Config,
+}
+
+impl Fix {
+    fn question(self, home: &Home) -> String {
+        match self {
+            Fix::Home => format!("Make {} a folder that only you can open?", home.root().display()),
+            Fix::Config => format!("Write {} with commented examples?", home.config_file().display()),
+        }
+    }
+
+    fn apply(self, home: &Home) -> Result<(), Failure> {
+        match self {
+            Fix::Home => Ok(home.create()?),
+            Fix::Config => {
+                home.create()?;
+                let path = home.config_file();
+                let written = std::fs::File::create_new(&path)
+                    .and_then(|mut file| file.write_all(conductor_core::config::TUTORIAL.as_bytes()));
+                written.map_err(|error| file_error(&path, error))
+            }
+        }
+    }
 }
 
 struct Finding {
@@ -39,15 +83,21 @@ struct Finding {
     grade: Grade,
     detail: String,
     cure: Option<String>,
+    fix: Option<Fix>,
 }
 
 impl Finding {
     fn new(check: impl Into<String>, grade: Grade, detail: impl Into<String>) -> Self {
-        Finding { check: check.into(), grade, detail: detail.into(), cure: None }
+        Finding { check: check.into(), grade, detail: detail.into(), cure: None, fix: None }
     }
 
     fn cure(mut self, cure: impl Into<String>) -> Self {
         self.cure = Some(cure.into());
+        self
+    }
+
+    fn fix(mut self, fix: Fix) -> Self {
+        self.fix = Some(fix);
         self
     }
 }
@@ -69,16 +119,29 @@ fn findings(home: &Home, environment: &Environment) -> Result<Vec<Finding>, Fail
     Ok(findings)
 }
 
-pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+pub fn run(args: &Doctor, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    if args.fix {
+        at_a_terminal()?;
+        for finding in findings(home, environment)? {
+            let Some(fix) = finding.fix else { continue };
+            out.line(format_args!("{}: {}", finding.check, finding.detail))?;
+            if ask_yes(out, &fix.question(home))? {
+                fix.apply(home)?;
+            }
+        }
+    }
     let findings = findings(home, environment)?;
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
     let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
     out.show(&value, |out, _| {
+        let mut rows = Vec::new();
         for it in &findings {
-            out.line(format_args!("{:<5} {:<12} {}", it.grade.name(), it.check, it.detail))?;
-            if let Some(cure) = &it.cure {
-                out.line(format_args!("{:<5} {:<12} {cure}", "", ""))?;
-            }
+            rows.push(vec![it.grade.tone().cell(it.grade.name()), cell(&it.check), cell(&it.detail)]);
+            rows.extend(it.cure.as_ref().map(|cure| vec![cell(""), cell(""), Tone::Faint.cell(cure)]));
+        }
+        out.table(&rows)?;
+        if !args.fix && findings.iter().any(|it| it.fix.is_some()) {
+            out.line("`conductor doctor --fix` asks about what it can fix itself")?;
         }
         Ok(())
     })?;
@@ -95,13 +158,15 @@ fn folder(home: &Home) -> Finding {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Finding::new("home", Grade::Note, format!("{} does not exist yet", root.display()))
                 .cure("`conductor up` creates it")
+                .fix(Fix::Home)
         }
         Err(error) => Finding::new("home", Grade::Bad, format!("{}: {error}", root.display())),
         Ok(found) if !found.is_dir() => Finding::new("home", Grade::Bad, format!("{} is not a folder", root.display()))
             .cure("move the file to another folder, or choose another home with --home"),
-        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+        Ok(found) if files::is_open_to_others(root, &found) => {
             Finding::new("home", Grade::Bad, format!("{} is open to other users", root.display()))
-                .cure(format!("chmod 700 {}", root.display()))
+                .cure(files::how_to_close(root))
+                .fix(Fix::Home)
         }
         Ok(_) => Finding::new("home", Grade::Good, root.display().to_string()),
     }
@@ -113,7 +178,8 @@ fn config(home: &Home) -> Finding {
     let (errors, warnings) = (checked.errors(), checked.warnings());
     if !checked.exists() {
         return Finding::new("config", Grade::Note, "there is no config.toml; the built-in empty mode is in force")
-            .cure("`conductor up` writes a file with comments");
+            .cure("`conductor up` writes a file with comments")
+            .fix(Fix::Config);
     }
     match (errors.first(), warnings.len()) {
         (Some(first), _) => {
@@ -181,7 +247,7 @@ fn audit(audit: &Value) -> Finding {
 
 /// Reports whether the engine thread has real-time priority.
 fn realtime(status: &Value) -> Option<Finding> {
-    Some(match realtime_priority::is_urgent(status["pid"].as_u64()?, realtime_priority::OWNER)? {
+    Some(match priority::is_urgent(status["pid"].as_u64()?, OWNER)? {
         true => Finding::new("realtime", Grade::Good, "the engine thread has real-time priority"),
         false => Finding::new(
             "realtime",
@@ -198,7 +264,7 @@ fn sandbox() -> Finding {
     let strength = Strength::here();
     let grade = match strength {
         Strength::Full => Grade::Good,
-        Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
+        Strength::NoLandlock | Strength::LimitsOnly | Strength::JobObject => Grade::Note,
     };
     Finding::new("sandbox", grade, strength.sentence())
 }
@@ -232,6 +298,7 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
         grade: grade(text(it, "grade")).unwrap_or(Grade::Note),
         detail: text(it, "detail").to_owned(),
         cure: it["cure"].as_str().map(str::to_owned),
+        fix: None,
     };
     Ok(list(&examined, "checks").iter().map(of).collect())
 }
@@ -287,6 +354,13 @@ fn pd_sandbox(home: &Home) -> Option<Finding> {
 /// Reports the desktop session, and how keys reach it.
 fn display(environment: &Environment) -> Finding {
     let session = &environment.desktop;
+    if session.native {
+        // On macOS, this fails without the permission of the person.
+        return match Backends::of(session).open() {
+            Ok(()) => Finding::new("display", Grade::Good, "this system accepts keys, text and clicks"),
+            Err(why) => Finding::new("display", Grade::Note, why.to_string()),
+        };
+    }
     let name = match (&session.wayland, &session.x11) {
         (Some(socket), _) => format!("Wayland, {}", socket.display()),
         (None, Some(display)) => format!("X11, {display}"),

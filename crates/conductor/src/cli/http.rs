@@ -46,7 +46,7 @@ pub struct TokenCreate {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     tools: Vec<String>,
     /// View that the token may list; can be repeated. Without this option, all
-    #[arg(long = "view", value_name = "NAME", value_parser = crate::doors::mcp::setup::VIEWS)]
+    #[arg(long = "view", value_name = "NAME", value_parser = super::args::views())]
     views: Vec<String>,
     /// Number of days after which the token is refused; without this option, it does not expire
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36_500))]

@@ -30,7 +30,7 @@ pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
 fn show_events(mut client: Client) -> Result<(), Failure> {
     client.ask("monitor", json!({}))?;
     std::thread::Builder::new().name("heard".into()).spawn(move || {
-        let mut out = Out::new(false);
+        let mut out = Out::new(false, super::out::ColorChoice::Never);
         while let Ok(Some(item)) = client.next_item() {
             // Stop when the output is closed.
             if out.line(monitor::line(&item)).and_then(|()| out.finish()).is_err() {

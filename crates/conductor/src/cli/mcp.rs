@@ -10,9 +10,9 @@ use crate::doors::mcp::setup::{self, Status, skill_folders};
 use crate::doors::mcp::stdio::{self, Exit, Hello};
 use crate::home::Home;
 use conductor_hosts::system::Environment;
+use conductor_hosts::system::signals::interrupted;
 use serde_json::json;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -163,29 +163,13 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     let exit = runtime.block_on(async {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let socket = home.root().join("mcp.sock");
-        stdio::run(&socket, &hello, || start_daemon(home), signalled(), stdin.as_fd(), stdout.as_fd(), &say).await
+        stdio::run(&socket, &hello, || start_daemon(home), interrupted(), &stdin, &stdout, &say).await
     });
     // Do not wait for a blocking read of the client's pipe, which ends with the process.
     runtime.shutdown_background();
     match exit {
         Exit::Done => Ok(Verdict::Good),
         Exit::Lost | Exit::Usage => Err(Failure::Exit(ExitCode::from(exit.code()))),
-    }
-}
-
-/// Resolves on SIGINT or SIGTERM. The handlers are installed by the call and not by the first poll,
-/// because a signal between the two would kill the process.
-fn signalled() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    async move {
-        let (Ok(mut interrupt), Ok(mut terminate)) = listening else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
     }
 }
 
@@ -196,6 +180,9 @@ fn say(line: &str) {
 /// Starts a daemon in its own session, so that it continues when this process ends.
 fn start_daemon(home: &Home) -> io::Result<()> {
     home.create().map_err(io::Error::other)?;
+    if let Some(started) = super::service::start_through_manager(home) {
+        return started;
+    }
     let log = std::fs::OpenOptions::new().create(true).append(true).open(home.root().join("state/daemon.log"))?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--home").arg(home.root()).arg("up").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -227,7 +214,7 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let hung_up = client.watch()?;
     let is_over = runtime.block_on(async {
-        let signalled = signalled();
+        let signalled = interrupted();
         tokio::select! {
             () = signalled => false,
             _ = tokio::task::spawn_blocking(hung_up) => true,

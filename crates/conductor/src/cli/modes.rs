@@ -1,17 +1,20 @@
 //! `conductor modes`: lists the modes.
 
 use super::call::tool_and_show;
-use super::{Failure, Verdict, list, out::Out, text};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, list, text};
 use crate::home::Home;
 use serde_json::json;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     tool_and_show(home, out, ("conductor_list_modes", json!({})), |out, modes| {
-        list(modes, "modes").iter().try_for_each(|mode| {
-            let mark = if mode["name"] == modes["current"] { "*" } else { " " };
-            let count = &mode["mapping_count"];
-            let color = mode["color"].as_str().unwrap_or("");
-            out.line(format_args!("{mark} {:<16} {count:>4} mappings  {color}", text(mode, "name")))
-        })
+        let rows = list(modes, "modes").iter().map(|mode| {
+            let is_current = mode["name"] == modes["current"];
+            let (mark, tone) = if is_current { ("*", Tone::Strong) } else { (" ", Tone::Plain) };
+            let name = tone.cell(format_args!("{mark} {}", text(mode, "name")));
+            let count = cell(format_args!("{:>4} mappings", mode["mapping_count"].as_u64().unwrap_or(0)));
+            vec![name, count, cell(mode["color"].as_str().unwrap_or(""))]
+        });
+        out.table(&rows.collect::<Vec<_>>())
     })
 }

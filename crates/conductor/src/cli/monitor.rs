@@ -85,8 +85,7 @@ fn ended(out: &mut Out) -> Result<Verdict, Failure> {
 }
 
 fn screen() -> (usize, usize) {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-    size.map(|it| (it.ws_row.into(), it.ws_col.into())).filter(|it| it.0 > 0 && it.1 > 0).unwrap_or(SCREEN)
+    conductor_hosts::system::terminal::size(io::stdout()).filter(|it| it.0 > 0 && it.1 > 0).unwrap_or(SCREEN)
 }
 
 /// Overwrites the screen line by line and clears the rest at the end, so that the screen does not

@@ -1,7 +1,7 @@
 //! `conductor patch check|info|diff|render`. Reads the files directly, without a daemon.
 
 use super::args::PatchCommand;
-use super::{Failure, Verdict, file_error, list, out::Out, text, texts};
+use super::{Failure, Verdict, file_error, list, out::Out, progress, text, texts};
 use conductor_hosts::picture::patch;
 use conductor_patch::{Diagnostic, Document, Format, Limits, Severity, diff};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
             "file": path, "readable": false, "unchanged": false, "message": failure.to_string(), "diagnostics": [],
         }),
     };
-    let rows: Vec<Value> = files.iter().map(check_one).collect();
+    let rows: Vec<Value> = progress::over_files("checking", files, check_one);
     let verdict = Verdict::good_if(rows.iter().all(|it| it["unchanged"] == true));
     out.show(&json!({ "files": rows }), |out, value| {
         for row in list(value, "files") {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn verdict(command: PatchCommand) -> Option<Verdict> {
-        run(&command, &mut Out::new(true)).ok()
+        run(&command, &mut Out::new(true, crate::cli::out::ColorChoice::Never)).ok()
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::{PluginEnable, PluginHost, PluginsCommand};
-use super::{Failure, Verdict, ask, ask_and_show, block_on, file_error, list, out::Out, text, texts};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, ask, ask_and_show, block_on, file_error, list, text, texts};
 use crate::home::Home;
 use conductor_core::text::escape;
 use conductor_gateway::tools::plugins;
@@ -44,19 +45,19 @@ fn show_list(out: &mut Out, answer: &Value) -> io::Result<()> {
         out.line(format_args!("no plugins in {}", text(answer, "folder")))?;
         return out.line("`conductor plugins new NAME` creates a plugin");
     }
+    let mut rows = Vec::new();
     for it in plugins {
-        let (name, tools) = (escape(text(it, "name")), texts(it, "tools"));
-        out.line(format_args!("{name:<20} {:<15} {}", text(it, "status"), escape(text(it, "file"))))?;
-        if let Some(reason) = it["reason"].as_str() {
-            out.line(format_args!("{:<20} {}", "", escape(reason)))?;
-        }
+        let (name, status, tools) = (text(it, "name"), text(it, "status"), texts(it, "tools"));
+        let tone = if status == "enabled" { Tone::Good } else { Tone::Note };
+        rows.push(vec![Tone::Strong.cell(name), tone.cell(status), cell(text(it, "file"))]);
+        rows.extend(it["reason"].as_str().map(|reason| vec![cell(""), cell(reason)]));
         if !tools.is_empty() {
-            out.line(format_args!("{:<20} {}", "", tools.join(", ")))?;
-        } else if it["status"] == "disabled" {
-            out.line(format_args!("{:<20} conductor plugins enable {name}", ""))?;
+            rows.push(vec![cell(""), cell(tools.join(", "))]);
+        } else if status == "disabled" {
+            rows.push(vec![cell(""), cell(format_args!("conductor plugins enable {name}"))]);
         }
     }
-    Ok(())
+    out.table(&rows)
 }
 
 /// Finds a plugin by path, or by name in the plugin folder, with or without the file extension.

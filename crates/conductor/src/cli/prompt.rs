@@ -111,7 +111,7 @@ async fn accept_config(gateway: &Gateway, owner: &OwnerHandle, hash: Digest, yes
     if !yes {
         return say("nothing was changed; run `conductor config accept` to be asked again\n");
     }
-    let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
+    let by = Principal::Person { uid: conductor_hosts::system::processes::current_user() };
     match gateway.accept_config(owner, by, hash).await {
         Ok(_) => say("accepted\n"),
         Err(error) => say(&format!("not accepted: {}\n", error.message)),
@@ -137,7 +137,7 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
             break yes;
         }
     };
-    let by = Principal::Person { uid: rustix::process::geteuid().as_raw() }.to_string();
+    let by = Principal::Person { uid: conductor_hosts::system::processes::current_user() }.to_string();
     let done = if yes {
         let tool = studio.catalog().get(&record.tool).cloned();
         let grant_ms = tool.and_then(|it| it.grant_ms);

@@ -7,6 +7,9 @@ use super::{Failure, out::Out};
 use crate::doors::control::client::ClientError;
 use conductor_core::pending::{Fact, Record};
 use conductor_core::text::escape;
+use conductor_hosts::system::terminal;
+/// Discards input that was typed before the question was shown.
+pub use conductor_hosts::system::terminal::discard_input;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io;
@@ -26,9 +29,8 @@ const NARROW: usize = 32;
 const WIDEST: usize = 100;
 
 /// The number of columns of a terminal.
-pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
-    let found = rustix::termios::tcgetwinsize(terminal).map_or(0, |it| usize::from(it.ws_col));
-    if found == 0 { 80 } else { found }
+pub fn columns(terminal: impl terminal::Stream) -> usize {
+    terminal::size(terminal).map(|(_, columns)| columns).filter(|it| *it > 0).unwrap_or(80)
 }
 
 /// The question as text. It contains every fact in order. The most important facts (target, tool,
@@ -135,12 +137,6 @@ fn wrap(text: &str, room: usize) -> Vec<String> {
     }
     pieces.push(piece);
     pieces
-}
-
-/// Discards input that was typed before the question was shown.
-pub fn discard_input() {
-    use rustix::termios::{QueueSelector, tcflush};
-    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
 /// The meaning of a typed answer.

@@ -2,12 +2,12 @@
 //! from stdin. It is never a command line argument, because other programs can read those.
 
 use super::args::SecretsCommand;
-use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, out::Out, text, texts};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, text, texts};
 use crate::home::Home;
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
+use conductor_hosts::system::terminal::Hidden;
 use serde_json::json;
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::AsFd;
 use zeroize::Zeroizing;
 
 const CTRL_C: u8 = 0x03;
@@ -30,12 +30,14 @@ pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdic
             if secrets.is_empty() {
                 return out.line("no secrets; `conductor secrets set NAME` stores one");
             }
-            secrets.iter().try_for_each(|it| {
+            let rows = secrets.iter().map(|it| {
                 let hosts = texts(it, "hosts").join(", ");
                 let hosts = if hosts.is_empty() { "no host" } else { &hosts };
-                let fault = it["fault"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
-                out.line(format_args!("{:<24} version {:<4} {hosts}{fault}", text(it, "name"), it["version"]))
-            })
+                let version = cell(format_args!("version {}", it["version"]));
+                let fault = Tone::Bad.cell(it["fault"].as_str().unwrap_or(""));
+                vec![Tone::Strong.cell(text(it, "name")), version, cell(hosts), fault]
+            });
+            out.table(&rows.collect::<Vec<_>>())
         }),
         SecretsCommand::Remove { name } => {
             at_a_terminal()?;
@@ -81,28 +83,20 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
 /// Turns the echo off before the question is shown, so that keys typed at once are neither shown
 /// nor lost. Keys are read one by one, so that Ctrl-C can be handled and the terminal restored.
 fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
-    let stdin = io::stdin();
-    let before = tcgetattr(&stdin)?;
-    let mut hidden = before.clone();
-    hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-    hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
-    hidden.special_codes[SpecialCodeIndex::VTIME] = 0;
-    tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
-    let typed = io::stderr().write_all(question.as_bytes()).and_then(|()| typed_line(&stdin));
-    tcsetattr(&stdin, OptionalActions::Now, &before)?;
+    let mut hidden = Hidden::begin()?;
+    let typed = io::stderr().write_all(question.as_bytes()).and_then(|()| typed_line(|| hidden.read_byte()));
+    drop(hidden);
     io::stderr().write_all(b"\n")?;
     let typed = typed?;
     line.push_str(std::str::from_utf8(&typed).map_err(|_| io::Error::other("the input is not UTF-8"))?);
     Ok(())
 }
 
-/// Reads the keys up to Enter. It does not use `Stdin`, whose buffer would keep a copy of the
-/// secret.
-fn typed_line(from: impl AsFd) -> io::Result<Zeroizing<Vec<u8>>> {
+/// Reads the keys up to Enter.
+fn typed_line(mut next: impl FnMut() -> io::Result<Option<u8>>) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));
-    let mut key = [0];
-    while rustix::io::retry_on_intr(|| rustix::io::read(&from, &mut key))? > 0 {
-        match key[0] {
+    while let Some(key) = next()? {
+        match key {
             b'\n' | b'\r' | CTRL_D => break,
             CTRL_C => return Err(io::Error::new(io::ErrorKind::Interrupted, "ended by Ctrl-C; nothing was changed")),
             CTRL_U => line.clear(),
@@ -116,15 +110,12 @@ fn typed_line(from: impl AsFd) -> io::Result<Zeroizing<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Seek;
 
     #[test]
     fn a_hidden_line_is_edited_with_the_usual_keys() {
         let typed = |keys: &[u8]| {
-            let mut file = tempfile::tempfile().unwrap();
-            file.write_all(keys).unwrap();
-            file.rewind().unwrap();
-            typed_line(&file).map(|it| String::from_utf8(it.to_vec()).unwrap())
+            let mut keys = keys.iter();
+            typed_line(|| Ok(keys.next().copied())).map(|it| String::from_utf8(it.to_vec()).unwrap())
         };
         assert_eq!(typed(b"open\nmore").unwrap(), "open");
         assert_eq!(typed("wrong\x15caf\u{e9}\x7fe".as_bytes()).unwrap(), "cafe");

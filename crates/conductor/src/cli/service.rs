@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 const UNIT: &str = include_str!("../../../../packaging/systemd/conductor.service");
 const AGENT: &str = include_str!("../../../../packaging/launchd/conductor.plist");
+const TASK: &str = include_str!("../../../../packaging/windows/conductor-task.xml");
 
 /// The service manager of one operating system.
 struct Service {
@@ -23,8 +24,11 @@ struct Service {
     start: Vec<Vec<String>>,
     end: Vec<Vec<String>>,
     state: Vec<String>,
-    /// The whole command that prints the log.
+    /// The whole command that prints the log, and the argument that makes it print new lines too.
     logs: Vec<String>,
+    follow: &'static str,
+    /// The call that starts an installed service, where only the service manager may start it.
+    kick: Option<Vec<String>>,
 }
 
 pub fn run(
@@ -42,6 +46,22 @@ pub fn run(
     }
 }
 
+/// Starts the daemon through the service manager, on systems where no other process may start it.
+/// Returns `None` on all other systems.
+///
+/// macOS grants the permission to send keys to the process that is responsible for a program. A
+/// daemon that an AI client starts would use the permissions of the client, and ask in its name.
+pub fn start_through_manager(home: &Home) -> Option<std::io::Result<()>> {
+    let environment = Environment::read();
+    let service = Service::of(std::env::consts::OS, home, &environment).ok()?;
+    let kick = service.kick.clone()?;
+    if !service.file.exists() {
+        let why = "no daemon is running, and macOS lets only launchd start it; run `conductor service install` once";
+        return Some(Err(std::io::Error::other(why)));
+    }
+    Some(service.call(&kick, &environment).map_err(std::io::Error::other))
+}
+
 impl Service {
     fn of(system: &str, home: &Home, environment: &Environment) -> Result<Self, Failure> {
         let user_home = environment.user_home.as_deref();
@@ -52,6 +72,7 @@ impl Service {
         match system {
             "linux" => Self::systemd(&program, own_home, environment, user_home),
             "macos" => Ok(Self::launchd(&program, own_home, home, user_home)),
+            "windows" => Self::logon_task(&program, own_home, home),
             other => Err(Failure::Text(format!(
                 "`conductor service` does not support {other} yet; start `conductor up` at login by other means"
             ))),
@@ -80,6 +101,8 @@ impl Service {
             end: calls(&[&["--user", "disable", "--now", unit], &["--user", "daemon-reload"]]),
             state: words(&["--user", "is-active", unit]),
             logs: words(&["journalctl", "--user", "--unit", unit, "--lines", "100", "--no-pager"]),
+            follow: "-f",
+            kick: None,
         })
     }
 
@@ -97,7 +120,7 @@ impl Service {
         let text = AGENT
             .replace("    <string>/usr/local/bin/conductor</string>\n    <string>up</string>\n", &arguments)
             .replace("LOG", &escape_xml(&log.display().to_string()));
-        let domain = format!("gui/{}", rustix::process::geteuid().as_raw());
+        let domain = format!("gui/{}", conductor_hosts::system::processes::current_user());
         let target = format!("{domain}/{label}");
         Service {
             program: "launchctl",
@@ -106,14 +129,64 @@ impl Service {
             end: vec![words(&["bootout", &target])],
             state: words(&["print", &target]),
             logs: words(&["tail", "-n", "100", &log.display().to_string()]),
+            follow: "-f",
+            kick: Some(words(&["kickstart", &target])),
             file,
         }
+    }
+
+    /// A task of the Windows Task Scheduler.
+    fn logon_task(program: &Path, own_home: Option<&Path>, home: &Home) -> Result<Self, Failure> {
+        let task = "Conductor";
+        let log = home.state().join("daemon.log");
+        let mut command = word(program)?;
+        if let Some(home) = own_home {
+            command.push_str(" --home ");
+            command.push_str(&word(home)?);
+        }
+        let command = format!("{command} up 2>>{}", word(&log)?);
+        let user = conductor_hosts::system::processes::user_name();
+        let file = home.state().join("conductor-task.xml");
+        Ok(Service {
+            program: "schtasks",
+            text: TASK.replace("COMMAND", &escape_xml(&command)).replace("USER", &escape_xml(&user)),
+            start: vec![
+                words(&["/Create", "/F", "/TN", task, "/XML", &file.display().to_string()]),
+                words(&["/Run", "/TN", task]),
+            ],
+            end: vec![words(&["/End", "/TN", task]), words(&["/Delete", "/F", "/TN", task])],
+            state: words(&["/Query", "/TN", task]),
+            logs: words(&[
+                "powershell",
+                "-NoProfile",
+                "-Command",
+                "Get-Content",
+                "-Tail",
+                "100",
+                "-LiteralPath",
+                &format!("'{}'", log.display().to_string().replace('\'', "''")),
+            ]),
+            follow: "-Wait",
+            kick: None,
+            file,
+        })
+    }
+
+    /// The bytes of the file. The Task Scheduler reads UTF-16.
+    fn bytes(&self) -> Vec<u8> {
+        if !self.text.contains("encoding=\"UTF-16\"") {
+            return self.text.as_bytes().to_vec();
+        }
+        self.text.encode_utf16().flat_map(|it| it.to_le_bytes()).fold(vec![0xFF, 0xFE], |mut bytes, it| {
+            bytes.push(it);
+            bytes
+        })
     }
 
     fn install(&self, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
-        std::fs::write(&self.file, &self.text).map_err(|error| file_error(&self.file, error))?;
+        std::fs::write(&self.file, self.bytes()).map_err(|error| file_error(&self.file, error))?;
         for call in &self.start {
             self.call(call, environment).map_err(|why| {
                 Failure::Text(format!("{} was written, but the service does not run yet: {why}", self.file.display()))
@@ -163,7 +236,7 @@ impl Service {
         let mut command = Command::new(program);
         command.args(arguments);
         if follow {
-            command.arg("-f");
+            command.arg(self.follow);
         }
         let status = command.status().map_err(|error| Failure::Text(format!("{program}: {error}")))?;
         Ok(Verdict::good_if(status.success()))
@@ -200,6 +273,15 @@ fn quote(path: &Path) -> Result<String, Failure> {
     Ok(format!("\"{escaped}\""))
 }
 
+/// A path as one word of `cmd`, which expands `%` even inside quotes.
+fn word(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().filter(|it| !it.contains(['"', '%']) && !it.chars().any(char::is_control));
+    let text = text.ok_or_else(|| {
+        Failure::Text(format!("{}: a task cannot contain this path; choose one without % and quotes", path.display()))
+    })?;
+    Ok(format!("\"{text}\""))
+}
+
 fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -231,6 +313,22 @@ mod tests {
         assert!(agent.text.contains("<string>--home</string>\n    <string>/Users/ada/R&amp;D</string>"));
         assert!(agent.text.contains("<string>/Users/ada/R&amp;D/state/daemon.log</string>"), "{}", agent.text);
         assert!(!agent.text.contains("/usr/local/bin/conductor"));
+        let kick = agent.kick.unwrap().join(" ");
+        assert!(kick.starts_with("kickstart gui/") && kick.ends_with("/org.conductor.daemon"), "{kick}");
+        assert_eq!(service("linux", "/h").kick, None, "elsewhere the daemon is a child of its own session");
+    }
+
+    #[test]
+    fn the_task_starts_this_program_at_logon_and_appends_to_its_log() {
+        let task = service("windows", "/home/ada/R&D");
+        let program = std::env::current_exe().unwrap();
+        let command = format!("cmd.exe /d /c \"\"{}\" --home \"/home/ada/R&amp;D\" up 2>>", program.display())
+            .replace('>', "&gt;");
+        assert!(task.text.contains(&command), "{}", task.text);
+        assert!(!task.text.contains("USER") && !task.text.contains("COMMAND"), "{}", task.text);
+        assert_eq!(task.bytes().get(..4), Some(&[0xFF, 0xFE, b'<', 0][..]));
+        let environment = Environment { user_home: Some("/home/ada".into()), ..Environment::default() };
+        assert!(Service::of("windows", &Home::at("/home/%PATH%"), &environment).is_err());
     }
 
     #[test]

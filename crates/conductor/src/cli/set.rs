@@ -1,7 +1,7 @@
 //! `conductor set check|info|diff|render`: reads Live Sets directly, without a daemon. No command
 //! writes a Set.
 
-use super::{Failure, Verdict, file_error, list, out::Out, text, texts};
+use super::{Failure, Verdict, file_error, list, out::Out, progress, text, texts};
 use clap::Subcommand;
 use conductor_hosts::live::document::faults;
 use conductor_hosts::picture::{piano_roll, session};
@@ -55,7 +55,7 @@ fn open(path: &Path) -> Result<Document, Failure> {
 
 /// Checks every file, even if an earlier file failed.
 fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
-    let rows: Vec<Value> = files.iter().map(|path| check_one(path)).collect();
+    let rows: Vec<Value> = progress::over_files("checking", files, |path| check_one(path));
     let verdict = Verdict::good_if(rows.iter().all(|it| it["ok"] == true));
     out.show(&json!({ "files": rows }), |out, value| {
         for row in list(value, "files") {

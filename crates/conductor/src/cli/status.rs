@@ -1,19 +1,24 @@
 //! `conductor status`: shows the state of the daemon.
 
 use super::call::tool_and_show;
-use super::{Failure, Verdict, list, out::Out, text, texts};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict, list, text, texts};
 use crate::home::Home;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io;
 
+/// The rows that are shown only if something needs attention.
+const FAULTS: [&str; 5] = ["audit", "faults", "mappings", "plans", "waits"];
+
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     tool_and_show(home, out, ("conductor_get_status", json!({})), |out, status| show(out, home, status))
 }
 
 fn row(out: &mut Out, label: &str, text: impl Display) -> io::Result<()> {
-    out.line(format_args!("{label:<9} {text}"))
+    let tone = if FAULTS.contains(&label) { Tone::Note } else { Tone::Faint };
+    out.table(&[vec![tone.cell(format_args!("{label:<8}")), cell(text)]])
 }
 
 fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {

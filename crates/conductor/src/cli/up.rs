@@ -1,7 +1,9 @@
 //! `conductor up`: runs the daemon in the foreground.
 
 use super::args::Up;
-use super::{Failure, Verdict, out::Out};
+use super::first_start::{self, FirstConfig};
+use super::out::{Out, Tone, cell};
+use super::{Failure, Verdict};
 use crate::app::{Daemon, Machine, Options};
 use crate::demo;
 use crate::home::Home;
@@ -15,24 +17,21 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disables core dumps, so that a crash does not write the key of the secrets to disk. Systems that
-/// pipe dumps to a program ignore the limit; for them the dump filter is set too. The process
-/// itself stays dumpable, because otherwise root would own its /proc entries.
-fn forbid_core_dumps() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    if cfg!(target_os = "linux") {
-        let _ = std::fs::write("/proc/self/coredump_filter", "0");
-    }
-}
-
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     conductor_hosts::system::open_files::raise()?;
-    forbid_core_dumps();
+    conductor_hosts::system::memory::forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
+    let first = if args.demo {
+        FirstConfig::demo()
+    } else if first_start::can_ask(home, out) {
+        first_start::ask(home, out)?
+    } else {
+        FirstConfig::empty()
+    };
+    let is_demo = first.is_demo;
     let machine = Machine { desktop: environment.desktop.clone(), notifications: true, ..Machine::default() };
     let mut daemon = Daemon::start_on(
         machine,
@@ -41,13 +40,13 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: Log::new(clock, Box::new(io::stderr())),
-            first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
+            first_config: first.text,
             extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
         },
     )?;
     conductor_gateway::secrets::on_panic(&daemon.gateway().studio.scrubber);
     ask_passphrase(&daemon)?;
-    if args.demo {
+    if is_demo {
         daemon.block_on(demo::show_patch(&daemon.gateway().studio, home))?;
         daemon.block_on(demo::show_set(&daemon.gateway().studio, home))?;
     }
@@ -74,12 +73,15 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             out.line(format_args!("  console  {link}"))?;
             out.line("           Open this link within 60 seconds; `conductor console` prints a new one.")?;
         }
-        if args.demo {
-            tour(out, has_config, &command_name(environment))?;
+        if is_demo {
+            tour(out, has_config, environment)?;
+        }
+        if let Some(next) = first.next {
+            out.line(next)?;
         }
     }
     out.finish()?;
-    if args.demo && !out.is_json() {
+    if is_demo && !out.is_json() {
         show_trace(&daemon)?;
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
@@ -115,46 +117,49 @@ fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
 fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Result<()> {
     out.line(format_args!("Conductor is up in {} (pid {}). Ctrl-C ends it.", home.root().display(), status.pid))?;
     let serving = daemon.handle().serving();
-    let rows: usize = serving.config.modes.iter().map(|it| it.rows.mappings.len()).sum();
-    let rows = rows + serving.config.global.mappings.len();
+    let mappings: usize = serving.config.modes.iter().map(|it| it.rows.mappings.len()).sum();
+    let mappings = mappings + serving.config.global.mappings.len();
     let wrote = if daemon.wrote_config { ", written just now" } else { "" };
-    out.line(format_args!("  config   {} ({rows} mappings{wrote})", home.config_file().display()))?;
     let modes: Vec<&str> = serving.config.modes.iter().map(|it| it.name.as_str()).collect();
-    out.line(format_args!("  modes    {} (now {})", modes.join(", "), status.current_mode))?;
+    let row = |tone: Tone, label: &str, text: String| vec![cell(""), tone.cell(label), cell(text)];
+    let file = home.config_file();
+    let mut rows = vec![
+        row(Tone::Faint, "config", format!("{} ({mappings} mappings{wrote})", file.display())),
+        row(Tone::Faint, "modes", format!("{} (now {})", modes.join(", "), status.current_mode)),
+    ];
     for device in &serving.config.devices {
         let what = device.description.as_deref().unwrap_or("");
-        out.line(format_args!("  device   {:<8} {what}", device.alias))?;
+        rows.push(row(Tone::Faint, "device", format!("{:<8} {what}", device.alias)));
     }
-    for backend in status.backends.iter().filter(|it| it.reason.is_some()) {
-        let reason = backend.reason.as_deref().unwrap_or("");
-        out.line(format_args!("  missing  {:<8} {reason}", backend.name))?;
+    for backend in &status.backends {
+        let Some(reason) = &backend.reason else { continue };
+        rows.push(row(Tone::Note, "missing", format!("{:<8} {reason}", backend.name)));
     }
     if let Some(why) = &status.config.closed {
-        out.line(format_args!("  closed   no rights are granted: {why}; see `conductor config accept`"))?;
+        rows.push(row(Tone::Bad, "closed", format!("no rights are granted: {why}; see `conductor config accept`")));
     }
     if !status.config.held.is_empty() {
-        let held = status.config.held.join(", ");
-        out.line(format_args!(
-            "  held     {}; not in force, see `conductor config accept`",
-            conductor_core::text::escape(&held)
-        ))?;
+        let held = conductor_core::text::escape(&status.config.held.join(", ")).into_owned();
+        rows.push(row(Tone::Note, "held", format!("{held}; not in force, see `conductor config accept`")));
     }
     if let Some(error) = &status.config.error {
-        out.line(format_args!("  fault    {error}"))?;
+        rows.push(row(Tone::Bad, "fault", error.to_string()));
     }
-    Ok(())
+    out.table(&rows)
 }
 
-fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
+fn tour(out: &mut Out, has_config: bool, environment: &Environment) -> io::Result<()> {
+    let program = command_name(environment);
     if has_config {
         out.line("\nYour configuration is unchanged. The demo's controllers (pads and keys) exist only for this run.")?;
     }
     out.line("\nTry these in a second terminal:\n")?;
     for (at, (command, what)) in demo::TOUR.iter().enumerate() {
-        let command = command.replacen("conductor", program, 1);
+        let command = command.replacen("conductor", &program, 1);
         out.line(format_args!("  {}. {command}", at + 1))?;
         out.line(format_args!("     {what}\n"))?;
     }
+    out.line(super::demo::how_to_hear(environment, &program))?;
     out.line("Events and actions appear below.\n")
 }
 
@@ -162,12 +167,12 @@ fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
 /// otherwise its path, relative to the working directory if possible.
 fn command_name(environment: &Environment) -> String {
     let name = "conductor";
-    let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };
+    let Ok(own) = std::env::current_exe().and_then(dunce::canonicalize) else { return name.to_owned() };
     let found = program_of(std::path::Path::new(name), &environment.search_path);
-    if found.and_then(|it| it.canonicalize().ok()).is_some_and(|it| it == own) {
+    if found.and_then(|it| dunce::canonicalize(it).ok()).is_some_and(|it| it == own) {
         return name.to_owned();
     }
-    let here = std::env::current_dir().and_then(|it| it.canonicalize()).ok();
+    let here = std::env::current_dir().and_then(dunce::canonicalize).ok();
     let near = here.and_then(|here| own.strip_prefix(here).ok().map(|it| it.to_path_buf()));
     let path = match near {
         // A shell looks for a name without a folder only in the search path, so add the folder.
@@ -183,7 +188,7 @@ fn command_name(environment: &Environment) -> String {
 fn show_trace(daemon: &Daemon) -> Result<(), Failure> {
     let mut records = daemon.block_on(daemon.handle().monitor())?;
     daemon.spawn(async move {
-        let mut out = Out::new(false);
+        let mut out = Out::new(false, super::out::ColorChoice::Never);
         while let Some(record) = records.recv().await {
             let shown = out.line(super::monitor::line(&record.to_json())).and_then(|()| out.finish());
             // Stop printing when the output is closed; the daemon keeps running.

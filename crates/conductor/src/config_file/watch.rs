@@ -138,7 +138,7 @@ fn components(path: &Path) -> VecDeque<OsString> {
     parts.map(|it| it.as_os_str().to_owned()).collect()
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

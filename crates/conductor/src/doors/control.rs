@@ -23,7 +23,7 @@ use conductor_core::event::Micros;
 use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_hosts::connection_limits::{HumanConnection, HumanConnections, Spare};
-use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::listener::{Listener, Peer, ReadHalf, WriteHalf};
 use conductor_hosts::system::open_files::after_failed_accept;
 use conductor_hosts::system::processes;
 use methods::{Answer, Request};
@@ -31,7 +31,6 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -130,8 +129,8 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
 
 async fn converse(
     control: &Control,
-    input: OwnedReadHalf,
-    output: &mut OwnedWriteHalf,
+    input: ReadHalf,
+    output: &mut WriteHalf,
     caller: Caller,
     place: &HumanConnection,
 ) -> io::Result<()> {

@@ -23,7 +23,6 @@ mod resource;
 pub mod setup;
 mod skill;
 pub mod stdio;
-pub mod stdio_handoff;
 pub mod subscribe;
 pub mod wire;
 

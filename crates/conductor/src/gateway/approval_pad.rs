@@ -33,7 +33,7 @@ pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) ->
             record.short, record.tier
         ));
     }
-    let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
+    let by = Principal::Person { uid: conductor_hosts::system::processes::current_user() };
     match record.kind {
         Kind::Plan => {
             let arguments = json!({ "plan_id": id.to_string(), "channel": Channel::Pad.as_str() });

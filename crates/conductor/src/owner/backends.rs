@@ -2,29 +2,37 @@
 //! daemon starts without it, and `status` lists it.
 
 use crate::owner::ports::Source;
-use conductor_hosts::midi::{Announce, Desk, Stamp};
+use conductor_core::config::Protocol;
+use conductor_core::event::Micros;
+use conductor_hosts::midi::period::no_desk;
+use conductor_hosts::midi::{Announce, Desk, PortInfo, Stamp};
+use std::sync::Arc;
 
 /// The name that other programs display for our ports.
-#[cfg_attr(not(any(feature = "jack", feature = "alsa", target_os = "macos")), allow(dead_code))]
 const CLIENT: &str = "conductor";
 
 /// All backends except the loopback. A virtual port is created on the first available backend in
 /// this order.
-#[cfg_attr(
-    not(any(feature = "jack", feature = "alsa", feature = "gamepad", target_os = "macos")),
-    allow(unused_variables)
-)]
 pub(crate) fn all(stamp: &Stamp, announce: &Announce, desk: &Desk) -> Vec<Source> {
+    // These values are unused in a build without real backends.
+    let _ = (CLIENT, stamp, announce, desk);
     vec![
         #[cfg(feature = "jack")]
         Source::midi(conductor_hosts::midi::jack::Jack::new(CLIENT, stamp.clone(), announce.clone(), desk.clone())),
         #[cfg(feature = "alsa")]
         Source::midi(conductor_hosts::midi::alsa::Alsa::new(CLIENT, stamp.clone(), announce.clone())),
-        #[cfg(target_os = "macos")]
-        Source::midi(conductor_hosts::midi::coremidi::CoreMidi::new(CLIENT, stamp.clone())),
+        #[cfg(any(target_os = "macos", windows))]
+        Source::midi(conductor_hosts::midi::midir_ports::MidirPorts::new(CLIENT, stamp.clone())),
         #[cfg(feature = "gamepad")]
         Source::gamepads(pads::Pads::new(stamp.clone(), announce.clone())),
     ]
+}
+
+/// The ports of all backends now. Connects to every backend that runs, and disconnects again.
+pub(crate) fn inputs() -> Vec<(Protocol, PortInfo)> {
+    let stamp: Stamp = Arc::new(|| Micros(0));
+    let announce: Announce = Arc::new(|_| ());
+    all(&stamp, &announce, &no_desk()).into_iter().flat_map(Source::list).collect()
 }
 
 #[cfg(feature = "gamepad")]

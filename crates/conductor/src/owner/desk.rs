@@ -38,8 +38,9 @@ pub struct Desk {
     pub owner_watches: bool,
     /// The time at which the owner wakes up by itself.
     pub owner_wakes: Option<Micros>,
-    /// The owner has read the trace up to this number.
-    pub owner_read: u64,
+    /// The owner has counted the firings in the trace up to this number; absent if nobody asks for
+    /// the counts.
+    pub owner_read: Option<u64>,
     /// The engine's count of mode changes when the owner last looked.
     pub mode_changes: u64,
     /// The time at which a callback last sent a message.
@@ -76,7 +77,7 @@ impl Desk {
             owner_first: false,
             owner_watches: false,
             owner_wakes: None,
-            owner_read: 0,
+            owner_read: None,
             mode_changes: 0,
             sent: None,
             counts: Counts::default(),
@@ -153,7 +154,7 @@ impl Decide for Desk {
         let is_earlier = |deadline| self.owner_wakes.is_none_or(|it| deadline < it);
         // The owner counts firings from the trace, so it must read a record before the record is
         // overwritten.
-        let unread = self.engine.trace().next_seq() - self.owner_read;
+        let unread = self.owner_read.map_or(0, |it| self.engine.trace().next_seq().saturating_sub(it));
         self.owner_watches
             || unread > u64::from(self.engine.tables().advanced.trace_buffer_size / 2)
             || !self.left.is_empty()

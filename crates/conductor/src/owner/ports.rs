@@ -186,6 +186,12 @@ impl Source {
         Source::new(backend, Protocol::Midi)
     }
 
+    /// Lists the ports once. A missing backend has none.
+    pub fn list(mut self) -> Vec<(Protocol, PortInfo)> {
+        let ports = self.backend.connect().is_ok().then(|| self.backend.ports().unwrap_or_default());
+        ports.unwrap_or_default().into_iter().map(|it| (self.protocol, it)).collect()
+    }
+
     fn new(backend: Box<dyn Backend>, protocol: Protocol) -> Self {
         Source { backend, protocol, retry: Backoff::default(), ports: Ok(Vec::new()) }
     }

@@ -60,6 +60,8 @@ impl Owner {
             Request::Trace { wanted, reply } => answer_with(reply, self.traced(&wanted)),
             Request::Monitor { records, reply } => {
                 self.monitors.push(records);
+                // Counting starts with the oldest record that is still in the trace.
+                self.uncounted.get_or_insert(0);
                 answer_with(reply, ());
             }
             Request::Standing { device, reply } => answer_with(reply, self.standing(device)),

@@ -86,7 +86,7 @@ fn scripts_that_loop_flood_or_grow_end_and_the_daemon_serves_on() {
     let codes = [
         ("for (;;) {}", "TIMEOUT"),
         ("for (;;) await 0", "TIMEOUT"),
-        ("const f = () => Promise.resolve().then(f); f(); await new Promise(() => {})", ""),
+        ("const f = () => Promise.resolve().then(f); f(); await new Promise(() => {})", "UNSUPPORTED TIMEOUT"),
         ("const a = []; for (;;) a.push(new Array(100000).fill(1))", "UNSUPPORTED"),
         ("let s = 'x'; for (;;) s += s", ""),
         ("const f = () => f() + 1; return f()", "BAD_INPUT"),
@@ -99,7 +99,8 @@ fn scripts_that_loop_flood_or_grow_end_and_the_daemon_serves_on() {
         let answer = model.call("conductor_run_script", json!({ "code": code }));
         assert!(answer["code"].is_string() || answer["result"] == 1, "{code}: {answer}");
         if !wanted.is_empty() && answer["code"] != "CIRCUIT_OPEN" {
-            assert_eq!(answer["code"], wanted, "{code}: {answer}");
+            let found = answer["code"].as_str().unwrap_or_default();
+            assert!(wanted.split(' ').any(|it| it == found), "{code}: {answer}");
         }
         rig.assert_alive();
     }

@@ -114,6 +114,13 @@ impl Stage {
             }
             "answer" => self.client(&text("client")).answers.recv_timeout(PATIENCE).expect("the client answers"),
             "control" => self.studio.ask(&text("method"), wish["params"].clone()),
+            "enable" => {
+                let name = text("plugin");
+                crate::plugins::until_it_is(&self.studio, &name, "disabled");
+                let (done, said) = crate::plugins::enable(&self.studio, &name, "y");
+                assert!(done, "{said}");
+                Value::Null
+            }
             "read" => json!(std::fs::read_to_string(self.studio.home().join(text("path"))).unwrap()),
             "write" => {
                 std::fs::write(self.studio.home().join(text("path")), text("text")).unwrap();

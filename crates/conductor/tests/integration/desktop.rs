@@ -7,9 +7,9 @@ use conductor_core::engine::Stroke;
 use conductor_core::event::Taint;
 use conductor_core::focus::{Focus, Window};
 use conductor_gateway::report::BackendState;
-use conductor_hosts::desktop::x11::XTest;
+use conductor_hosts::desktop::enigo_keys::EnigoKeys;
 use conductor_hosts::desktop::{Desktop, Job, Session};
-use conductor_hosts::focus::{self, x11::Watcher};
+use conductor_hosts::focus;
 use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::real::{PATIENCE, wait_for, x11};
 use conductor_testkit::require;
@@ -80,7 +80,7 @@ fn text_and_keys_arrive_byte_for_byte() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
     let (typed, mut terminal) = typing(&server, &dir);
-    let mut keys = XTest::on(server.display.clone());
+    let mut keys = EnigoKeys::on(Some(server.display.clone()));
     for job in [
         Job::Text(TEXT.into()),
         key(&[], KeyName::Return),
@@ -113,7 +113,7 @@ fn another_sender_writes_the_same() {
 #[test]
 fn the_mouse_goes_where_it_is_sent() {
     let server = require!(x11::start());
-    let mut keys = XTest::on(server.display.clone());
+    let mut keys = EnigoKeys::on(Some(server.display.clone()));
     keys.carry_out(&Job::Click { button: MouseButton::Left, at: Some((123, 77)) }).expect("clicked");
     let said = server.command("xdotool").args(["getmouselocation", "--shell"]).output().expect("xdotool was probed");
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -123,7 +123,7 @@ fn the_mouse_goes_where_it_is_sent() {
 #[test]
 fn a_held_key_goes_down_and_up() {
     let server = require!(x11::start());
-    let mut keys = XTest::on(server.display.clone());
+    let mut keys = EnigoKeys::on(Some(server.display.clone()));
     let shift = |stroke| Job::Key {
         keys: Arc::new(Keystroke { modifiers: vec![Modifier::Shift], key: None, hold: true }),
         stroke,
@@ -145,10 +145,10 @@ fn a_held_key_goes_down_and_up() {
 
 #[test]
 fn without_a_display_the_reason_is_told_and_nothing_hangs() {
-    let mut keys = XTest::on(":nowhere".into());
+    let mut keys = EnigoKeys::on(Some(":nowhere".into()));
     let why = keys.carry_out(&Job::Text("x".into())).expect_err("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
-    let why = Watcher::open(":nowhere").err().expect("there is no such display").to_string();
+    let why = focus::open(&Session::on_x11(":nowhere")).err().expect("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
 }
 
@@ -184,10 +184,11 @@ name = "Mix"
     let live = server.focus("CondLive").expect("the terminal is there");
     let other = server.focus("CondOther").expect("the terminal is there");
 
-    let mut watcher = Watcher::open(&server.display).expect("the server is there");
+    let session = Session::on_x11(server.display.clone());
     let (told, hears) = mpsc::channel::<Option<Window>>();
     let thread = std::thread::spawn(move || {
-        focus::watch(&mut watcher, |window| match told.send(window) {
+        let mut watcher = focus::open(&session).expect("the server is there");
+        focus::watch(watcher.as_mut(), |window| match told.send(window) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         })

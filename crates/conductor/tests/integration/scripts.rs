@@ -24,7 +24,7 @@ use conductor_testkit::daemon::TestDaemon;
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_conductor");
 const LIFE: u64 = 300_000;
@@ -604,102 +604,6 @@ fn a_script_that_fails_plans_nothing_and_a_wrong_change_is_refused_at_its_call()
     assert_eq!(script_on(&daemon, code).unwrap()["result"], "STALE_REFERENCE");
     let plans = on(&daemon, "conductor_list_plans", json!({})).unwrap();
     assert_eq!(plans["plans"], json!([]));
-}
-
-/// A value that matches the schema, with plain words in every string.
-fn fill(schema: &Value, depth: usize) -> Value {
-    if let Some(fixed) = schema.get("const") {
-        return fixed.clone();
-    }
-    if let Some(choices) = schema["enum"].as_array() {
-        return choices.first().cloned().unwrap_or(Value::Null);
-    }
-    for either in ["anyOf", "oneOf"] {
-        if let Some(first) = schema[either].as_array().and_then(|it| it.first()).filter(|it| it.get("type").is_some()) {
-            return fill(first, depth);
-        }
-    }
-    let names: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    match schema["type"].as_str().unwrap_or("string") {
-        "object" if depth < 4 => {
-            let members: Map<String, Value> =
-                names.iter().map(|it| ((*it).to_owned(), fill(&schema["properties"][*it], depth + 1))).collect();
-            Value::Object(members)
-        }
-        "array" if depth < 4 => json!([fill(&schema["items"], depth + 1)]),
-        "object" => json!({}),
-        "array" => json!([]),
-        "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
-        "boolean" => json!(true),
-        _ => json!("synth"),
-    }
-}
-
-/// Every listed tool under several policies: a call from a script has the same record as a direct
-/// call.
-#[test]
-fn every_tool_meets_the_same_policy_from_a_script() {
-    let policies = [
-        "",
-        "[[policy.rules]]\ntool = \"*\"\ntier = \"HardwareIO\"\ndecision = \"deny\"\n",
-        "[[policy.rules]]\ntool = \"live_*\"\ndecision = \"deny\"\n[[policy.rules]]\ntool = \"conductor_send_midi\"\ndecision = \"deny\"\n",
-    ];
-    for policy in policies {
-        let (direct, script) = (daemon(policy), daemon(policy));
-        let catalog = direct.gateway().studio.catalog();
-        let listed = catalog.list(&conductor_gateway::tools::names::Toolset::All);
-        let calls: Vec<(String, Value)> = listed
-            .filter(|it| !conductor_core::script::NESTING_TOOLS.contains(&it.safe_name()))
-            // The two daemons have different homes, so the result of a scan may differ.
-            .map(|tool| (tool.name.to_string(), fill(&tool.published_schema.value(), 0)))
-            .collect();
-        assert!(calls.len() > 90, "{}", calls.len());
-        let wanted: Vec<String> = calls
-            .iter()
-            .map(|(tool, arguments)| match on(&direct, tool, arguments.clone()) {
-                Ok(_) => "ok".to_owned(),
-                Err(error) => error.code.to_string(),
-            })
-            .collect();
-        let mut made: Vec<String> = Vec::new();
-        let functions: Vec<(String, String, String)> = catalog
-            .list(&conductor_gateway::tools::names::Toolset::All)
-            .map(|tool| {
-                let (set, verb) = conductor_gateway::script::function_of(tool);
-                (tool.name.to_string(), set.to_owned(), verb)
-            })
-            .collect();
-        while made.len() < calls.len() {
-            let rest: Vec<Value> = calls[made.len()..]
-                .iter()
-                .take(190)
-                .map(|(tool, arguments)| {
-                    let (_, set, verb) = functions.iter().find(|it| it.0 == *tool).unwrap();
-                    json!([set, verb, arguments])
-                })
-                .collect();
-            let code = format!(
-                "const out = [];\nfor (const [set, verb, args] of {}) {{ try {{ await studio[set][verb](args); out.push('ok') }} catch (e) {{ out.push(e.code) }} }}\nreturn out",
-                json!(rest)
-            );
-            match script_on(&script, &code) {
-                Ok(done) => made.extend(
-                    done["result"].as_array().unwrap().iter().map(|it| it.as_str().unwrap_or("thrown").to_owned()),
-                ),
-                Err(error) => {
-                    made.extend(outcomes(&error.extras.more["calls"]).iter().map(|it| {
-                        match it.rsplit(' ').next().unwrap() {
-                            "planned" => "ok".to_owned(),
-                            other => other.to_owned(),
-                        }
-                    }));
-                    made.push(error.code.to_string());
-                }
-            }
-        }
-        let differ: Vec<_> = calls.iter().zip(wanted.iter().zip(&made)).filter(|(_, (a, b))| a != b).collect();
-        assert!(differ.is_empty(), "policy {policy:?}: {differ:?}");
-    }
 }
 
 /// Every example of the page runs, and returns what the page promises.

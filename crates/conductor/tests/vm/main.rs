@@ -1,4 +1,4 @@
-//! Tests of the ALSA sequencer and gamepads, inside the virtual machine that
+//! Tests of the ALSA sequencer, gamepads and virtual keyboards, inside the virtual machine that
 //! `crates/conductor-testkit/vm/run.sh` starts. Elsewhere every test is skipped with a message.
 //! Time inside the guest is not reliable, so only function is tested.
 
@@ -307,6 +307,12 @@ impl Plugged {
         Plugged::start(Command::new("/usr/bin/python3").arg(script))
     }
 
+    /// A reader of the virtual keyboard.
+    fn keyboard() -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../conductor-testkit/vm/keys.py");
+        Plugged::start(Command::new("/usr/bin/python3").arg(script))
+    }
+
     fn say(&mut self, line: &str) {
         self.child.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
@@ -498,4 +504,87 @@ fn a_gamepad_that_is_pulled_out_lets_go_of_its_note_and_plays_again_when_it_is_b
     stage.starts_the_note();
     pad.say("release south");
     stage.ends_the_note();
+}
+
+/// A gamepad button holds three keys of the virtual keyboard. A third-party program reads them.
+struct Keyboard {
+    studio: Studio,
+    pad: Plugged,
+    reader: Plugged,
+}
+
+impl Keyboard {
+    fn open() -> Self {
+        let config = "schema = 1\n[[devices]]\nalias = \"hands\"\nprotocol = \"Gamepad\"\nmatchers = [{ type = \
+            \"NameContains\", pattern = \"X-Box 360\" }]\n[[global_mappings]]\ntrigger = { type = \"GamepadButton\", \
+            button = \"south\" }\naction = { type = \"Keystroke\", keys = \"a\", modifiers = [\"ctrl\", \"shift\"], \
+            hold = true }\n[[global_mappings]]\ntrigger = { type = \"GamepadButton\", button = \"east\" }\naction = { \
+            type = \"MouseClick\", button = \"right\" }\n";
+        let studio = Studio::start(config);
+        let reader = Plugged::keyboard();
+        let pad = Plugged::pad();
+        let seen = wait_for(PATIENCE, || {
+            let rows = studio.call("conductor_list_device_bindings", json!({}));
+            rows["device_bindings"].as_array()?.iter().any(|it| it["connected"] == true).then_some(())
+        });
+        assert!(seen.is_some(), "the pad is not connected: {}", studio.status());
+        Keyboard { studio, pad, reader }
+    }
+
+    fn next(&mut self) -> String {
+        self.reader.lines.next().unwrap().unwrap()
+    }
+
+    fn presses(&mut self) {
+        self.pad.say("press south");
+        let down = [self.next(), self.next(), self.next()];
+        assert_eq!(down, ["down KEY_LEFTCTRL", "down KEY_LEFTSHIFT", "down KEY_A"]);
+    }
+
+    fn releases(&mut self) {
+        let mut up = [self.next(), self.next(), self.next()];
+        up.sort();
+        assert_eq!(up, ["up KEY_A", "up KEY_LEFTCTRL", "up KEY_LEFTSHIFT"]);
+    }
+}
+
+#[test]
+fn keys_reach_another_program_and_are_released_by_the_pad_and_by_panic() {
+    if !in_the_guest() {
+        return;
+    }
+    let mut keyboard = Keyboard::open();
+    keyboard.presses();
+    keyboard.pad.say("release south");
+    keyboard.releases();
+    keyboard.pad.say("press east");
+    assert_eq!([keyboard.next(), keyboard.next()], ["down BTN_RIGHT", "up BTN_RIGHT"]);
+    keyboard.pad.say("release east");
+
+    keyboard.presses();
+    assert!(keyboard.studio.run(&["panic"]).status.success());
+    keyboard.releases();
+    // The pad is still held: its release must not press or release anything again.
+    keyboard.pad.say("release south");
+    keyboard.presses();
+    keyboard.pad.say("unplug");
+    keyboard.releases();
+}
+
+#[test]
+fn no_key_stays_down_when_the_daemon_is_killed() {
+    if !in_the_guest() {
+        return;
+    }
+    let mut keyboard = Keyboard::open();
+    keyboard.presses();
+    let pid = rustix::process::Pid::from_raw(keyboard.studio.pid() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    // The kernel releases the keys and removes the device. A reader that is slower than the removal
+    // sees only the removal.
+    let rest: Vec<String> = keyboard.reader.lines.by_ref().map(Result::unwrap).collect();
+    assert_eq!(rest.last().map(String::as_str), Some("gone"), "{rest:?}");
+    assert!(rest.iter().all(|it| !it.starts_with("down")), "{rest:?}");
+    let left = Command::new("grep").args(["-c", "Name=\"Conductor\"", "/proc/bus/input/devices"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout).trim(), "0", "the device is gone");
 }

@@ -86,12 +86,10 @@ fn unserved(config: &Config, studio: &Studio) -> Vec<Diagnostic> {
     found
 }
 
-pub const fn platform() -> Platform {
-    if cfg!(target_os = "macos") {
-        Platform::MacOs
-    } else if cfg!(windows) {
-        Platform::Windows
-    } else {
-        Platform::Linux
+pub fn platform() -> Platform {
+    match std::env::consts::OS {
+        "macos" => Platform::MacOs,
+        "windows" => Platform::Windows,
+        _ => Platform::Linux,
     }
 }

@@ -2,9 +2,9 @@
 //! secret. Each side proves that it has the secret.
 
 use crate::live::LiveHostError;
+use crate::system::files::{Opening as _, how_to_close, is_open_to_others, is_ours};
 use serde::Deserialize;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::NAME;
@@ -52,8 +52,7 @@ pub fn path(home: &Path) -> PathBuf {
 pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     let path = path(home);
     let shown = path.display();
-    let no_link = rustix::fs::OFlags::NOFOLLOW.bits();
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(no_link.cast_signed()).open(&path);
+    let file = std::fs::OpenOptions::new().read(true).without_links().open(&path);
     let mut file = match file {
         Ok(file) => file,
         Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => return Err(RendezvousError::NoFile),
@@ -62,11 +61,15 @@ pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     let found = file.metadata().map_err(|fault| RendezvousError::Unsafe(format!("{shown}: {fault}")))?;
     // A file written by another user could name a port of that user's program. A file readable by
     // another user reveals the secret.
-    if found.uid() != rustix::process::geteuid().as_raw() {
+    if !found.is_file() {
+        return Err(RendezvousError::Unsafe(format!("{shown} is a link or a folder")));
+    }
+    if !is_ours(&path, &found) {
         return Err(RendezvousError::Unsafe(format!("{shown} belongs to another user")));
     }
-    if found.mode() & 0o077 != 0 {
-        return Err(RendezvousError::Unsafe(format!("{shown} is open to other users; mode 0600 is needed")));
+    if is_open_to_others(&path, &found) {
+        let cure = how_to_close(&path);
+        return Err(RendezvousError::Unsafe(format!("{shown} is open to other users; run `{cure}`")));
     }
     let mut text = String::new();
     let read = file.by_ref().take(MAX_BYTES).read_to_string(&mut text);
@@ -74,7 +77,7 @@ pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     serde_json::from_str(&text).map_err(|fault| RendezvousError::Nonsense(format!("{shown}: {fault}")))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::fs;

@@ -1,9 +1,9 @@
 // Names that try to run a script, to break out of an attribute, or to reverse the text: in the configuration, a client, a plan, a patch, a
-// Set and a reason. The page shows them as text, with hidden characters visible, and cuts long ones.
+// Set, a plugin and a reason. The page shows them as text, with hidden characters visible, and cuts long ones.
 const SCRIPT = '<img src=x onerror="window.__xss=1"><script>window.__xss=2</script>';
 const BIDI = "safe\u202Egnp.exe\u2066\u200B";
 const LONG = "long ".repeat(60).trim();
-const VIEWS = ["now", "approvals", "mappings", "why", "patches", "sets", "calls", "health", "connect", "tools"];
+const VIEWS = ["now", "approvals", "mappings", "why", "patches", "sets", "calls", "health", "connect", "tools", "tools?name=evil.go"];
 
 export default async function (stage) {
   const { assert } = stage;
@@ -15,6 +15,13 @@ export default async function (stage) {
     mode: "Default", description: `${SCRIPT} ${BIDI} ${LONG}`, trigger: { type: "Note", note: 46, device: "pads" },
     action: { type: "SendMidi", port: "synth", channel: 0, message_type: "CC", controller: 1, value: 1 },
   });
+  // The manifest of a plugin has no hidden characters: the daemon refuses them. Errors of the plugin may have any.
+  const hostile = JSON.stringify(SCRIPT);
+  await stage.write("plugins/evil.js", `export default { name: 'evil', version: '1.0.0', description: ${hostile}, tools: [{ name: 'evil.go', title: ${hostile}, description: ${hostile},
+    inputSchema: { type: 'object', properties: { word: { type: 'string', title: ${hostile}, description: ${hostile} } } }, handler() { throw new Error(${JSON.stringify(`${SCRIPT} ${BIDI} ${LONG}`)}) } }] }`);
+  await stage.enable("evil");
+  await stage.call(client, "evil.go", { word: `${SCRIPT} ${BIDI}` });
+  assert.equal((await stage.answer(client)).failed, true);
   await stage.hand("pads", [0x90, 48, 100], [0x80, 48, 0]);
   const page = await stage.open();
   await page.locator(".ev", { hasText: "note 48" }).first().waitFor();
@@ -38,6 +45,8 @@ export default async function (stage) {
       await page.locator(".hidden-char").first().waitFor();
     }
   }
+  await stage.go(page, "tools?name=evil.go");
+  await page.locator(".detail", { hasText: "<img src=x" }).first().waitFor();
   await stage.go(page, "approvals");
   const detail = page.locator(".detail");
   await detail.getByText("<img src=x").first().waitFor();

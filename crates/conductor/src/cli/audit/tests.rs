@@ -88,6 +88,7 @@ impl ApprovalQueue {
             clock: &*self.time,
             ids: &*self.ids,
             json: false,
+            progress: false,
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let code = run(command, &context, &mut out, &mut err);

@@ -3,16 +3,16 @@
 
 use super::MAX_LINE;
 use super::methods::Request;
+use conductor_hosts::system::listener::Blocking;
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 pub struct Client {
-    stream: UnixStream,
-    input: BufReader<UnixStream>,
+    stream: Blocking,
+    input: BufReader<Blocking>,
     /// Number of requests so far, which is also the id of the last request.
     asked: u64,
     patience: Cell<Option<Duration>>,
@@ -63,7 +63,7 @@ pub struct Refused {
 
 impl Client {
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
-        let stream = connect(socket).map_err(|error| {
+        let stream = Blocking::connect(socket, PATIENCE).map_err(|error| {
             let is_absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
             if is_absent { ClientError::NoDaemon } else { error.into() }
         })?;
@@ -79,7 +79,7 @@ impl Client {
 
     /// Ends the connection and waits until the daemon has closed its end.
     pub fn finish(mut self) {
-        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        let _ = self.stream.end_of_requests();
         let _ = self.stream.set_read_timeout(Some(PATIENCE));
         while self.read().is_ok() {}
     }
@@ -142,16 +142,4 @@ impl Client {
         }
         serde_json::from_slice(&line).map_err(|error| ClientError::Unreadable(error.to_string()))
     }
-}
-
-/// Like `UnixStream::connect`, but does not wait forever if the daemon no longer accepts
-/// connections.
-fn connect(socket: &Path) -> io::Result<UnixStream> {
-    use rustix::net::sockopt::{Timeout, set_socket_timeout};
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket as new_socket};
-    let made = new_socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-    rustix::io::fcntl_setfd(&made, rustix::io::FdFlags::CLOEXEC)?;
-    set_socket_timeout(&made, Timeout::Send, Some(PATIENCE))?;
-    rustix::net::connect(&made, &SocketAddrUnix::new(socket)?)?;
-    Ok(UnixStream::from(made))
 }

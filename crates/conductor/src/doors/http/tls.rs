@@ -5,6 +5,7 @@
 use conductor_core::config;
 use conductor_core::digest::Digest;
 use conductor_hosts::atomic_file;
+use conductor_hosts::system::files;
 use conductor_hosts::system::{Ids, host_name};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
@@ -70,25 +71,11 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let fault = |why: String| TlsError::File { key: "key", path: path.to_owned(), why };
-    if others_can_read(path) {
+    if files::is_open_to_everyone(path) {
         return Err(fault("every user of this machine can read the key; run `chmod o= FILE`".to_owned()));
     }
     let text = atomic_file::read(path).map_err(|error| fault(error.to_string()))?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| fault(error.to_string()))
-}
-
-/// Whether users other than the owner and the group of a file can read it.
-fn others_can_read(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o007 != 0)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
 }
 
 /// The names that a self-signed certificate is for.

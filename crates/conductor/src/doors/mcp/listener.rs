@@ -1,22 +1,20 @@
 //! Serves the Unix socket: local clients connect to it directly or through the stdio proxy.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use conductor_core::audit::record::EventName;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 
 use super::connection::{self, READ_CHUNK, Setup};
-use super::stdio_handoff::{BYE, Input, Target, receive_first};
+use super::stdio::BYE;
 use super::wire::LineError;
 use super::{McpDoor, Shared};
 use crate::doors::session::Who;
 use crate::release_memory::trim_soon;
-use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::handoff::{Input, Target, receive_first};
+use conductor_hosts::system::listener::{Listener, Peer, Stream, Watched, send_now};
 use conductor_hosts::system::open_files::after_failed_accept;
 
 /// Number of descriptors of a connection: the socket, and a copy of it to detect a hang-up.
@@ -80,15 +78,15 @@ pub async fn serve(listener: Listener, shared: Arc<Shared>, tally: Arc<Tally>) {
 
 /// Refuses a connection. The write never blocks, because one line fits into the buffer of a new
 /// socket.
-fn turn_away(stream: &UnixStream) {
+fn turn_away(stream: &Stream) {
     let line = LineError { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
-    let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT);
+    send_now(stream, &line);
 }
 
 /// Serves one connected socket to its end.
-pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
+pub async fn serve_stream(shared: &Arc<Shared>, who: Who, mut stream: Stream) {
     let first = tokio::select! {
-        first = receive_first(&stream, READ_CHUNK) => first,
+        first = receive_first(&mut stream, READ_CHUNK) => first,
         () = shared.stop.cancelled() => return,
     };
     let Ok((first, ends)) = first else { return };
@@ -108,8 +106,8 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     }
     let mut setup = Setup::new(shared.studio.settings().mcp.max_message_bytes);
     setup.first = first;
-    if let Ok(watched) = rustix::io::dup(&stream) {
-        setup.is_gone = Some(Box::new(move || hung_up(&watched)));
+    if let Ok(watched) = Watched::of(&stream) {
+        setup.is_gone = Some(Box::new(move || watched.hung_up()));
     }
     let (read, write) = stream.into_split();
     connection::serve(door, read, write, setup).await;
@@ -126,11 +124,11 @@ fn proxy_hello(line: &[u8]) -> Option<Value> {
 /// its hello and one last line.
 async fn serve_handed(
     door: Arc<McpDoor>,
-    mut proxy: UnixStream,
+    mut proxy: Stream,
     hello: &Value,
     input: Input,
     output: Target,
-    watched: OwnedFd,
+    watched: Watched,
 ) {
     door.session.first_message();
     let id = hello.get("id").cloned().unwrap_or_default();
@@ -141,12 +139,12 @@ async fn serve_handed(
     if proxy.write_all(format!("{answer}\n").as_bytes()).await.is_err() || refused {
         return;
     }
-    let Ok(proxy_watched) = rustix::io::dup(&proxy) else { return };
-    let proxy_fd = Arc::new(proxy_watched);
+    let Ok(proxy_watched) = Watched::of(&proxy) else { return };
+    let proxy_watched = Arc::new(proxy_watched);
     let mut setup = Setup::new(door.shared.studio.settings().mcp.max_message_bytes);
     setup.is_gone = Some({
-        let proxy_fd = Arc::clone(&proxy_fd);
-        Box::new(move || hung_up(&proxy_fd) || hung_up(&watched))
+        let proxy = Arc::clone(&proxy_watched);
+        Box::new(move || proxy.hung_up() || watched.hung_up())
     });
     let lifeline = setup.lifeline.clone();
     let stop = door.shared.stop.clone();
@@ -161,7 +159,7 @@ async fn serve_handed(
                 Ok(1..) => {}
                 // A proxy that received a signal closes one direction: running requests are still
                 // answered. A proxy that exited closes both.
-                Ok(0) if !hung_up(&proxy_fd) => lifeline.ending.cancel(),
+                Ok(0) if !proxy_watched.hung_up() => lifeline.ending.cancel(),
                 Ok(_) | Err(_) => {
                     lifeline.failed.cancel();
                     lifeline.ending.cancel();
@@ -172,12 +170,4 @@ async fn serve_handed(
     if !lifeline.failed.is_cancelled() && !stop.is_cancelled() {
         let _ = proxy.write_all(BYE).await;
     }
-}
-
-/// Whether both directions are closed, which the kernel reports as a hang-up.
-fn hung_up(fd: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(fd, PollFlags::empty())];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&now)).is_ok()
-        && fds.iter().any(|it| it.revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }

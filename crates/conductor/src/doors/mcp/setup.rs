@@ -22,9 +22,6 @@ use self::edit::{Fault, Place};
 
 const NAME: &str = "conductor";
 
-/// The views that `mcp start --view` accepts.
-pub const VIEWS: [&str; 6] = ["core", "live", "patch", "stage", "seed", "all"];
-
 #[derive(Debug, PartialEq, Eq)]
 pub enum Done {
     Written {

@@ -8,15 +8,17 @@
 
 use std::future::Future;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 
-use super::stdio_handoff::{self, BYE, Ends, Input, Target};
+use conductor_hosts::system::handoff::{self, Ends, Input, Standard, Target};
+use conductor_hosts::system::listener::{Stream, connect as connect_to};
+
+/// The line that the daemon sends to the proxy after the client's last reply.
+pub const BYE: &[u8] = b"conductor.bye\n";
 
 /// How long a daemon may take to open its socket after it was started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
@@ -85,9 +87,9 @@ impl Hello {
 
 /// Connects to the socket, and starts a daemon if none listens. If two proxies start a daemon at
 /// the same time, the second daemon refuses to run, and both proxies connect to the first.
-async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -> io::Result<UnixStream> {
+async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -> io::Result<Stream> {
     let absent = |fault: &io::Error| matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-    match UnixStream::connect(socket).await {
+    match connect_to(socket).await {
         Ok(stream) => return Ok(stream),
         Err(fault) if absent(&fault) => start_daemon()?,
         Err(fault) => return Err(fault),
@@ -96,7 +98,7 @@ async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -
     let mut wait = Duration::from_millis(10);
     loop {
         tokio::time::sleep(wait).await;
-        match UnixStream::connect(socket).await {
+        match connect_to(socket).await {
             Ok(stream) => return Ok(stream),
             Err(fault) if absent(&fault) && tokio::time::Instant::now() < give_up => {
                 wait = (wait * 2).min(Duration::from_millis(500))
@@ -107,7 +109,7 @@ async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -
 }
 
 /// Reads exactly one line; bytes after it belong to the client.
-async fn read_line(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
+async fn read_line(stream: &mut Stream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     loop {
         if let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -127,8 +129,8 @@ pub async fn run(
     hello: &Hello,
     start_daemon: impl FnOnce() -> io::Result<()>,
     signal: impl Future<Output = ()>,
-    stdin: BorrowedFd<'_>,
-    stdout: BorrowedFd<'_>,
+    stdin: &impl Standard,
+    stdout: &impl Standard,
     say: &dyn Fn(&str),
 ) -> Exit {
     let mut stream = match connect(socket, start_daemon).await {
@@ -140,7 +142,7 @@ pub async fn run(
     };
     let greeted = async {
         match Ends::of(stdin, stdout) {
-            Some(ends) => stdio_handoff::send_with(&stream, &hello.to_line(), ends).await?,
+            Some(ends) => handoff::send_with(&stream, &hello.to_line(), ends).await?,
             None => stream.write_all(&hello.to_line()).await?,
         }
         read_line(&mut stream).await
@@ -167,20 +169,15 @@ pub async fn run(
     if reply.pointer("/result/took") == Some(&Value::Bool(true)) {
         return wait(stream, early, signal, say).await;
     }
-    copy(stream, early, signal, stdio_handoff::input(stdin), stdio_handoff::output(stdout), say).await
+    copy(stream, early, signal, handoff::input(stdin), handoff::output(stdout), say).await
 }
 
 /// Waits while the daemon serves the client directly. The daemon sends a last line when it is done.
 /// If the connection ends without this line, it has broken.
-async fn wait(
-    mut stream: UnixStream,
-    mut heard: Vec<u8>,
-    signal: impl Future<Output = ()>,
-    say: &dyn Fn(&str),
-) -> Exit {
+async fn wait(mut stream: Stream, mut heard: Vec<u8>, signal: impl Future<Output = ()>, say: &dyn Fn(&str)) -> Exit {
     // At most one line arrives here.
     const MOST: u64 = 64;
-    let mut to_end = async |stream: &mut UnixStream| {
+    let mut to_end = async |stream: &mut Stream| {
         let _ = stream.take(MOST).read_to_end(&mut heard).await;
         heard == BYE
     };
@@ -202,7 +199,7 @@ async fn wait(
 }
 
 async fn copy(
-    stream: UnixStream,
+    stream: Stream,
     early: Vec<u8>,
     signal: impl Future<Output = ()>,
     mut input: Input,

@@ -17,13 +17,11 @@ pub enum Platform {
 impl Platform {
     pub const ALL: [Self; 3] = [Self::Linux, Self::MacOs, Self::Windows];
 
-    pub const fn current() -> Self {
-        if cfg!(target_os = "macos") {
-            Self::MacOs
-        } else if cfg!(windows) {
-            Self::Windows
-        } else {
-            Self::Linux
+    pub fn current() -> Self {
+        match std::env::consts::OS {
+            "macos" => Self::MacOs,
+            "windows" => Self::Windows,
+            _ => Self::Linux,
         }
     }
 }

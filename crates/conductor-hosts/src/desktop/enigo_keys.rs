@@ -1,4 +1,5 @@
-//! Keys, text and mouse through the XTest extension of an X server.
+//! Keys, text and mouse through `enigo`: the XTest extension of an X server, `SendInput` of
+//! Windows, and the event services of macOS.
 //!
 //! The connection is opened when it is first needed, and opened again after a loss. The daemon may
 //! therefore start before the desktop. If a stroke fails, the keys that it has pressed are
@@ -11,33 +12,43 @@ use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::engine::Stroke;
 use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mouse, Settings};
 
-pub struct XTest {
-    display: String,
+/// Keys that not every system has.
+#[cfg_attr(target_os = "macos", path = "enigo_keys/macos.rs")]
+#[cfg_attr(windows, path = "enigo_keys/windows.rs")]
+#[cfg_attr(not(any(target_os = "macos", windows)), path = "enigo_keys/x11.rs")]
+mod platform;
+
+pub struct EnigoKeys {
+    /// The X display; absent on systems without X.
+    display: Option<String>,
     connection: Option<Enigo>,
 }
 
-impl XTest {
-    pub fn on(display: String) -> Self {
-        XTest { display, connection: None }
+impl EnigoKeys {
+    pub fn on(display: Option<String>) -> Self {
+        EnigoKeys { display, connection: None }
     }
 
     fn connection(&mut self) -> Result<&mut Enigo, Unavailable> {
         if self.connection.is_none() {
             let settings = Settings {
-                x11_display: Some(self.display.clone()),
+                x11_display: self.display.clone(),
+                // `doctor` names the missing permission. A dialog would show the name of the
+                // program that started the daemon.
+                open_prompt_to_get_permissions: false,
                 // This is only a fallback: the engine's ledger releases held keys, even when the
                 // daemon ends.
                 release_keys_when_dropped: true,
                 ..Settings::default()
             };
             let opened = Enigo::new(&settings);
-            self.connection = Some(opened.map_err(|why| Unavailable(format!("no X display to type on: {why}")))?);
+            self.connection = Some(opened.map_err(|why| Unavailable(format!("{}: {why}", platform::ABSENT)))?);
         }
-        self.connection.as_mut().ok_or_else(|| Unavailable("no X display to type on".to_owned()))
+        self.connection.as_mut().ok_or_else(|| Unavailable(platform::ABSENT.to_owned()))
     }
 }
 
-impl Desktop for XTest {
+impl Desktop for EnigoKeys {
     fn open(&mut self) -> Result<(), Unavailable> {
         self.connection().map(|_| ())
     }
@@ -54,13 +65,17 @@ impl Desktop for XTest {
             if matches!(why, InputError::Simulate(_)) {
                 self.connection = None;
             }
-            Unavailable(format!("the X server refused: {why}"))
+            Unavailable(format!("{} refused: {why}", platform::RECEIVER))
         })
     }
 }
 
 fn stroke_keys(desk: &mut Enigo, keys: &Keystroke, stroke: Stroke) -> Result<(), InputError> {
-    let all: Vec<Key> = keys.modifiers.iter().map(|it| modifier(*it)).chain(keys.key.map(key)).collect();
+    let last = keys.key.map(|name| {
+        let missing = || InputError::InvalidInput("this system has no such key");
+        key(name).ok_or_else(missing)
+    });
+    let all: Vec<Key> = keys.modifiers.iter().map(|it| modifier(*it)).chain(last.transpose()?).collect();
     match stroke {
         Stroke::Tap => press(desk, &all).and_then(|()| release(desk, &all)),
         Stroke::Down => press(desk, &all),
@@ -100,7 +115,7 @@ fn click(desk: &mut Enigo, button: MouseButton, at: Option<(i32, i32)>) -> Resul
     desk.button(button, Direction::Click)
 }
 
-/// `cmd` is Super on Linux.
+/// `cmd` is Super on Linux and the Windows key on Windows.
 fn modifier(modifier: Modifier) -> Key {
     match modifier {
         Modifier::Cmd => Key::Meta,
@@ -110,13 +125,14 @@ fn modifier(modifier: Modifier) -> Key {
     }
 }
 
-fn key(name: KeyName) -> Key {
+/// `None` if this system has no such key.
+fn key(name: KeyName) -> Option<Key> {
     #[rustfmt::skip]
     const FUNCTION: [Key; 20] = [
         Key::F1, Key::F2, Key::F3, Key::F4, Key::F5, Key::F6, Key::F7, Key::F8, Key::F9, Key::F10,
         Key::F11, Key::F12, Key::F13, Key::F14, Key::F15, Key::F16, Key::F17, Key::F18, Key::F19, Key::F20,
     ];
-    match name {
+    Some(match name {
         KeyName::Char(c) => Key::Unicode(c),
         KeyName::Space => Key::Space,
         KeyName::Return => Key::Return,
@@ -124,7 +140,7 @@ fn key(name: KeyName) -> Key {
         KeyName::Escape => Key::Escape,
         KeyName::Backspace => Key::Backspace,
         KeyName::Delete => Key::Delete,
-        KeyName::Insert => Key::Insert,
+        KeyName::Insert => platform::INSERT?,
         KeyName::Up => Key::UpArrow,
         KeyName::Down => Key::DownArrow,
         KeyName::Left => Key::LeftArrow,
@@ -139,13 +155,13 @@ fn key(name: KeyName) -> Key {
         KeyName::VolumeDown => Key::VolumeDown,
         KeyName::Mute => Key::VolumeMute,
         KeyName::PlayPause => Key::MediaPlayPause,
-        KeyName::Stop => Key::MediaStop,
+        KeyName::Stop => platform::MEDIA_STOP?,
         KeyName::Next => Key::MediaNextTrack,
         KeyName::Previous => Key::MediaPrevTrack,
-        KeyName::PrintScreen => Key::PrintScr,
-        KeyName::ScrollLock => Key::ScrollLock,
-        KeyName::Pause => Key::Pause,
+        KeyName::PrintScreen => platform::PRINT_SCREEN?,
+        KeyName::ScrollLock => platform::SCROLL_LOCK?,
+        KeyName::Pause => platform::PAUSE?,
         KeyName::CapsLock => Key::CapsLock,
-        KeyName::NumLock => Key::Numlock,
-    }
+        KeyName::NumLock => platform::NUM_LOCK?,
+    })
 }

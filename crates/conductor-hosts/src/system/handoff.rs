@@ -14,14 +14,15 @@ use rustix::net::{
     SendFlags,
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+
+use super::listener::{Stream, Watched};
 
 pub type Input = Box<dyn AsyncRead + Unpin + Send>;
 pub type Target = Box<dyn AsyncWrite + Unpin + Send>;
 
-/// The line that the daemon sends to the proxy after the client's last reply.
-pub const BYE: &[u8] = b"conductor.bye\n";
+/// stdin or stdout of this process.
+pub use std::os::fd::AsFd as Standard;
 
 /// A client's descriptors, both of a kind that can be polled.
 #[derive(Debug)]
@@ -63,15 +64,15 @@ fn kind(fd: BorrowedFd<'_>) -> Kind {
 
 impl Ends {
     /// Copies both descriptors for another process. Returns `None` if one of them cannot be polled.
-    pub fn of(stdin: BorrowedFd<'_>, stdout: BorrowedFd<'_>) -> Option<Self> {
-        Some(Self { input: own(stdin, Way::In)?, output: own(stdout, Way::Out)? })
+    pub fn of(stdin: &impl Standard, stdout: &impl Standard) -> Option<Self> {
+        Some(Self { input: own(stdin.as_fd(), Way::In)?, output: own(stdout.as_fd(), Way::Out)? })
     }
 
     /// Uses both descriptors in this process. Also returns a copy of the output, to check whether
     /// the client still reads. Fails if a descriptor cannot be polled: the peer of a socket may
     /// send any descriptor.
-    pub fn drive(self) -> io::Result<(Input, Target, OwnedFd)> {
-        let watched = self.output.try_clone()?;
+    pub fn drive(self) -> io::Result<(Input, Target, Watched)> {
+        let watched = Watched::from(self.output.try_clone()?);
         Ok((input_from(self.input)?, output_from(self.output)?, watched))
     }
 }
@@ -111,19 +112,19 @@ fn output_from(fd: OwnedFd) -> io::Result<Target> {
     }
 }
 
-fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
+fn socket(fd: OwnedFd) -> io::Result<Stream> {
     let stream = std::os::unix::net::UnixStream::from(fd);
     stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
+    Stream::from_std(stream)
 }
 
 /// Reads a descriptor in this process. If it cannot be polled, a blocking thread reads stdin.
-pub fn input(fd: BorrowedFd<'_>) -> Input {
-    own(fd, Way::In).and_then(|fd| input_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
+pub fn input(stdin: &impl Standard) -> Input {
+    own(stdin.as_fd(), Way::In).and_then(|fd| input_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
 }
 
-pub fn output(fd: BorrowedFd<'_>) -> Target {
-    own(fd, Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
+pub fn output(stdout: &impl Standard) -> Target {
+    own(stdout.as_fd(), Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
 }
 
 // Linux sets these flags in the call; elsewhere we set them afterwards. A broken pipe raises no
@@ -145,7 +146,7 @@ fn keep_from_children(fd: &OwnedFd) {
 }
 
 /// Sends one line together with both descriptors.
-pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Result<()> {
+pub async fn send_with(stream: &Stream, line: &[u8], ends: Ends) -> io::Result<()> {
     let sent = stream
         .async_io(Interest::WRITABLE, || {
             let fds = [ends.input.as_fd(), ends.output.as_fd()];
@@ -161,7 +162,8 @@ pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Resu
 
 /// The first bytes of a connection, and the descriptors that were sent with them. Both are empty if
 /// the peer has closed the connection.
-pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<u8>, Option<Ends>)> {
+pub async fn receive_first(stream: &mut Stream, most: usize) -> io::Result<(Vec<u8>, Option<Ends>)> {
+    let stream = &*stream;
     stream
         .async_io(Interest::READABLE, || {
             let mut bytes = vec![0; most];

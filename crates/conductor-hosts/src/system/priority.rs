@@ -1,8 +1,5 @@
-//! Real-time priority for the owner's thread. With normal priority the owner could run tens of
-//! milliseconds late while the machine renders a mix or compiles.
-
-/// The name of the owner's thread.
-pub const OWNER: &str = "owner";
+//! Real-time priority for a thread. With normal priority the owner could run tens of milliseconds
+//! late while the machine renders a mix or compiles.
 
 /// The lowest real-time priority: above all threads with normal priority, and below the audio
 /// threads of JACK and PipeWire, which start at 5. The engine must never cause an audio dropout.

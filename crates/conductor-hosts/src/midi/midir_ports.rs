@@ -1,9 +1,10 @@
-//! MIDI on macOS, through `midir` and CoreMIDI.
+//! MIDI on macOS (CoreMIDI) and on Windows (WinMM), through `midir`.
 //!
-//! **This code compiles (`make check-macos`) but was never run.** The contract test that the other
-//! backends pass (`conductor-testkit`) has not been run on it.
+//! **This code compiles (`make check-macos`, `make check-windows`) but was never run with a
+//! device.** The contract test that the other backends pass (`conductor-testkit`) has not been run
+//! on it.
 //!
-//! CoreMIDI calls the callbacks of inputs on its own thread. Every output has a thread
+//! The system calls the callbacks of inputs on its own thread. Every output has a thread
 //! ([`threaded_output`](super::threaded_output)). The library `midir` does not announce ports that
 //! appear and disappear; the scan of the `ports` thread finds them. It does not report which ports
 //! are hardware either, so no port here is treated as a controller that a person plays.
@@ -12,7 +13,6 @@ use super::ring::EventSender;
 use super::threaded_output::Outlet;
 use super::{Backend, Cause, Input, Intake, Output, PortError, PortInfo, Stamp, Unavailable, Way};
 use conductor_core::event::Taint;
-use midir::os::unix::{VirtualInput, VirtualOutput};
 use midir::{Ignore, InitError, MidiInput, MidiInputConnection, MidiOutput, MidiOutputConnection};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -20,12 +20,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-const NAME: &str = "coremidi";
+/// The name of the backend, and ports that this process creates.
+#[cfg_attr(target_os = "macos", path = "midir_ports/coremidi.rs")]
+#[cfg_attr(windows, path = "midir_ports/winmm.rs")]
+mod platform;
+
+use platform::NAME;
+
 /// Time to wait after the first client was created. The first client starts the system's MIDI
 /// server, whose list of ports may be empty at first.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-pub struct CoreMidi {
+pub struct MidirPorts {
     client_name: String,
     stamp: Stamp,
     live: Option<Live>,
@@ -43,10 +49,10 @@ fn unavailable(error: InitError) -> Unavailable {
     Unavailable::new(NAME, Cause::Refused, error)
 }
 
-impl CoreMidi {
+impl MidirPorts {
     /// Creates the backend, but no client yet.
     pub fn new(client_name: &str, stamp: Stamp) -> Self {
-        CoreMidi { client_name: client_name.to_owned(), stamp, live: None, made: BTreeSet::new() }
+        MidirPorts { client_name: client_name.to_owned(), stamp, live: None, made: BTreeSet::new() }
     }
 
     fn live(&mut self) -> Result<&Live, Unavailable> {
@@ -88,7 +94,7 @@ impl CoreMidi {
     }
 }
 
-impl Backend for CoreMidi {
+impl Backend for MidirPorts {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -122,15 +128,14 @@ impl Backend for CoreMidi {
     }
 
     fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
-        let opened = self.client()?.create_virtual(name, Receiver::receive, self.receiver(events));
-        let connection = opened.map_err(|error| PortError::refused(name, error))?;
+        let opened = platform::create_input(self.client()?, name, self.receiver(events))?;
         self.made.insert((Way::Input, name.to_owned()));
-        Ok(Box::new(OpenInput { _connection: connection }))
+        Ok(Box::new(OpenInput { _connection: opened }))
     }
 
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         let client = MidiOutput::new(&self.client_name).map_err(unavailable)?;
-        let opened = client.create_virtual(name).map_err(|error| PortError::refused(name, error))?;
+        let opened = platform::create_output(client, name)?;
         self.made.insert((Way::Output, name.to_owned()));
         output(name, opened)
     }
@@ -154,8 +159,8 @@ struct OpenInput {
 }
 
 impl Input for OpenInput {
-    /// CoreMIDI does not report a closed connection, so this is always true. A disconnected device
-    /// disappears from the port list.
+    /// The system does not report a closed connection, so this is always true. A disconnected
+    /// device disappears from the port list.
     fn is_open(&self) -> bool {
         true
     }
@@ -168,5 +173,5 @@ fn output(id: &str, mut connection: MidiOutputConnection) -> Result<Box<dyn Outp
             Err(_) => ControlFlow::Break(()),
         })
     };
-    Outlet::start("coremidi-out", id, begin, || {})
+    Outlet::start("midi-out", id, begin, || {})
 }

@@ -1,0 +1,7 @@
+//! A build without support for displays.
+
+use super::{Chosen, Session};
+
+pub fn choose(_: &Session) -> Chosen {
+    (Vec::new(), Vec::new(), "this build has no support for displays")
+}

@@ -1,0 +1,13 @@
+//! The keys of X11.
+
+use enigo::Key;
+
+pub const ABSENT: &str = "no X display to type on";
+pub const RECEIVER: &str = "the X server";
+
+pub const INSERT: Option<Key> = Some(Key::Insert);
+pub const MEDIA_STOP: Option<Key> = Some(Key::MediaStop);
+pub const PRINT_SCREEN: Option<Key> = Some(Key::PrintScr);
+pub const SCROLL_LOCK: Option<Key> = Some(Key::ScrollLock);
+pub const PAUSE: Option<Key> = Some(Key::Pause);
+pub const NUM_LOCK: Option<Key> = Some(Key::Numlock);

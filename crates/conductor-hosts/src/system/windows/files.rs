@@ -1,0 +1,79 @@
+//! Permissions and flags of files on Windows. A new file inherits the access list of its folder,
+//! and [`super::folder::make_private`] gives the home a list with only its owner.
+
+use super::security;
+use std::fs::{DirBuilder, Metadata, OpenOptions};
+use std::io;
+use std::os::windows::fs::OpenOptionsExt as _;
+use std::path::Path;
+use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OPEN_REPARSE_POINT;
+
+/// Flags of an opened file.
+pub trait Opening {
+    /// A new file can be opened by its owner only, if the access list of its folder says so.
+    fn owner_only(&mut self) -> &mut Self;
+    /// Opening a pipe or a terminal neither blocks nor makes it the terminal of this process.
+    fn without_waiting(&mut self) -> &mut Self;
+    /// Fails, or opens the link itself, if the last name of the path is a link.
+    fn without_links(&mut self) -> &mut Self;
+}
+
+impl Opening for OpenOptions {
+    fn owner_only(&mut self) -> &mut Self {
+        self
+    }
+
+    fn without_waiting(&mut self) -> &mut Self {
+        self
+    }
+
+    fn without_links(&mut self) -> &mut Self {
+        self.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT)
+    }
+}
+
+/// A builder of folders that only their owner can open. They inherit the access list of the home.
+pub fn private_folders() -> DirBuilder {
+    DirBuilder::new()
+}
+
+/// Removes the permissions of other users.
+pub fn close_to_others(path: &Path) -> io::Result<()> {
+    security::set_owner_only(path)
+}
+
+/// Whether other users can read or change the file or folder. Administrators and the system always
+/// can, so they do not count.
+pub fn is_open_to_others(path: &Path, _: &Metadata) -> bool {
+    security::is_open_to_others(path).unwrap_or(true)
+}
+
+/// Whether users other than the owner can read or change the file. Windows has no groups of a file.
+pub fn is_open_to_everyone(path: &Path) -> bool {
+    security::is_open_to_others(path).unwrap_or(false)
+}
+
+/// The command that removes the permissions of other users.
+pub fn how_to_close(path: &Path) -> String {
+    format!("icacls \"{}\" /inheritance:r /grant:r \"%USERNAME%\":F", path.display())
+}
+
+pub fn is_ours(path: &Path, _: &Metadata) -> bool {
+    security::is_ours(path).unwrap_or(false)
+}
+
+/// A link to a name in the same folder. Symbolic links need a privilege on Windows, so the link is
+/// a file with the name as its text.
+pub fn link(target: &str, at: &Path) -> io::Result<()> {
+    use io::Write as _;
+    OpenOptions::new().write(true).create_new(true).open(at)?.write_all(target.as_bytes())
+}
+
+pub fn read_link(at: &Path) -> io::Result<String> {
+    std::fs::read_to_string(at)
+}
+
+/// Windows writes changes of a folder to its journal and offers no call that waits for it.
+pub fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}

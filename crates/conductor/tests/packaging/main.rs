@@ -1,0 +1,70 @@
+//! The files in `packaging/` and the metadata in the manifest, as far as no release build is needed.
+//! `packaging/check` checks the built artefacts.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+use serde_json::Value;
+use std::path::Path;
+
+const MANIFEST: &str = include_str!("../../Cargo.toml");
+
+fn metadata() -> toml::Table {
+    let manifest: toml::Table = toml::from_str(MANIFEST).unwrap();
+    manifest["package"]["metadata"].as_table().unwrap().clone()
+}
+
+/// `cargo binstall` fills in the variables and finds the archive that `packaging/dist` writes.
+#[test]
+fn binstall_finds_the_program_in_the_archive() {
+    let version = env!("CARGO_PKG_VERSION");
+    let binstall = &metadata()["binstall"];
+    let fill = |key: &str| {
+        let filled = binstall[key].as_str().unwrap().replace("{ version }", version);
+        filled.replace("{ target-arch }", "x86_64").replace("{ bin }", "conductor")
+    };
+    let archive = format!("conductor-{version}-x86_64-linux");
+    let wanted = format!("{{ repo }}/releases/download/v{version}/{archive}.tar.gz");
+    assert_eq!(fill("pkg-url"), wanted);
+    assert_eq!(fill("bin-dir"), format!("{archive}/bin/conductor"));
+    assert_eq!(binstall["pkg-fmt"].as_str(), Some("tgz"));
+    let dist = include_str!("../../../../packaging/dist");
+    assert!(dist.contains("conductor-$version-x86_64-linux.tar.gz"), "the script writes another name");
+    assert!(dist.contains("$stage/bin/conductor"));
+}
+
+#[test]
+fn every_file_of_the_debian_package_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let metadata = metadata();
+    let assets = metadata["deb"]["assets"].as_array().unwrap();
+    let sources = assets.iter().map(|it| it[0].as_str().unwrap()).filter(|it| !it.contains("/target/"));
+    let mut count = 0;
+    for source in sources {
+        let path = root.join(source.trim_end_matches('*').trim_end_matches("/**/"));
+        assert!(path.exists(), "{source}");
+        count += 1;
+    }
+    assert!(count >= 5, "{assets:?}");
+    for script in ["postinst"] {
+        assert!(root.join("../../packaging/deb").join(script).is_file());
+    }
+}
+
+/// The bundle starts the program with options that exist.
+#[test]
+fn the_bundle_starts_a_known_command() {
+    let manifest: Value = serde_json::from_str(include_str!("../../../../packaging/mcpb/manifest.json")).unwrap();
+    assert_eq!(manifest["manifest_version"], "0.3");
+    let arguments = manifest["server"]["mcp_config"]["args"].as_array().unwrap();
+    let options = manifest["user_config"].as_object().unwrap();
+    for argument in arguments.iter().filter_map(Value::as_str) {
+        if let Some(name) = argument.strip_prefix("${user_config.") {
+            assert!(options.contains_key(name.trim_end_matches('}')), "{argument}");
+        }
+    }
+    assert!(arguments.iter().any(|it| it == "mcp") && arguments.iter().any(|it| it == "start"));
+    let views = options["view"]["description"].as_str().unwrap();
+    for view in ["core", "live", "patch", "stage", "seed", "all"] {
+        assert!(views.contains(view), "{views}");
+    }
+}

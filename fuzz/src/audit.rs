@@ -1,0 +1,58 @@
+//! The audit log: a written log is intact, a log with one changed byte is not, and chunks do not
+//! matter, not even for arbitrary bytes.
+
+use crate::{SEEDED, split};
+use arbitrary::Unstructured;
+use conductor_core::audit::line::Chain;
+use conductor_core::audit::record::{Entry, EventName, Stamp};
+use conductor_core::audit::verify::{Anchors, Report, Verdict, Verifier};
+use conductor_core::timestamp::Timestamp;
+use ed25519_dalek::SigningKey;
+use serde_json::json;
+use uuid::Uuid;
+
+fn verify(chunks: &[&[u8]]) -> Report {
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let mut verifier = Verifier::new(Anchors::read(b"", &key.verifying_key()));
+    verifier.begin_segment(1);
+    for chunk in chunks {
+        verifier.feed(chunk, &mut |_| {});
+    }
+    verifier.finish()
+}
+
+/// A log whose records contain these texts.
+fn log(texts: &[&str]) -> Vec<u8> {
+    let mut chain = Chain::start();
+    let mut bytes = Vec::new();
+    let stamp =
+        |seq| Stamp { id: Uuid::from_u128(u128::from(seq)), ts: Timestamp::from_millis(1_767_323_045_000 + seq) };
+    chain.append(&stamp(0), &Entry::Segment { log_id: Uuid::from_u128(1), segment: 1, prev_segment: None }, &mut bytes);
+    for text in texts {
+        let seq = chain.next_seq();
+        let detail = json!({ "text": text });
+        let entry = Entry::Event { principal: None, conn: None, event: EventName::ConfigLoaded, detail };
+        chain.append(&stamp(seq), &entry, &mut bytes);
+    }
+    bytes
+}
+
+pub fn check(data: &[u8]) {
+    let (first, second) = split(data);
+    assert_eq!(verify(&[&[first, second].concat()]), verify(&[first, second]), "chunks changed the report");
+    let mut u = Unstructured::new(data);
+    let (Ok(place), Ok(flip)) = (u.arbitrary::<u16>(), u.int_in_range(1..=255u8)) else { return };
+    let Ok(text) = std::str::from_utf8(u.take_rest()) else { return };
+    let texts: Vec<&str> = text.split('\n').take(6).collect();
+    let mut bytes = log(&texts);
+    let report = verify(&[&bytes]);
+    assert_eq!((report.verdict, report.records), (Verdict::Intact, texts.len() as u64 + 1), "{:?}", report.faults);
+    let place = usize::from(place) % bytes.len();
+    bytes[place] ^= flip;
+    // The mistake: the case of a letter in a hash does not matter.
+    if SEEDED && flip == 0x20 {
+        bytes[place] ^= flip;
+    }
+    let report = verify(&[&bytes]);
+    assert_ne!(report.verdict, Verdict::Intact, "a changed byte at {place} was not found");
+}
