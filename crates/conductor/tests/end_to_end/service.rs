@@ -12,8 +12,8 @@ fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
     unit.lines().filter_map(|it| it.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
-/// The parts of a service manager that the unit uses: `ExecStart`, `Type=notify`, `Restart=on-failure` and
-/// `RestartSec`.
+/// The parts of a service manager that the unit uses: `ExecStart`, `Type=notify`,
+/// `Restart=on-failure` and `RestartSec`.
 struct Supervisor<'a> {
     unit: &'a str,
     home: &'a Path,

@@ -265,7 +265,7 @@ impl Side {
                     let (set, verb) = function_of(catalog.get(tool).expect("a listed tool"));
                     (set.to_owned(), verb)
                 };
-                // A caught error keeps the circuit breaker of the script itself out of the comparison.
+                // The script catches the error, so that its own circuit breaker does not count it.
                 let code = format!(
                     "// {at}\ntry {{ await studio.{set}.{verb}({arguments}); return 'ok' }} catch (e) {{ return e.code }}"
                 );

@@ -1,4 +1,4 @@
-//! The files in `packaging/` and the metadata in the manifest, as far as no release build is needed.
+//! Checks the files in `packaging/` and the metadata in the manifest, without a release build.
 //! `packaging/check` checks the built artefacts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
