@@ -139,7 +139,8 @@ impl Http {
 
     async fn bind(&self, address: SocketAddr, own: bool, holders: BTreeSet<u64>) -> io::Result<SocketAddr> {
         let settings = self.state.lock().settings.clone();
-        if !address.ip().is_loopback() && !(settings.allow_remote && settings.tls.is_on()) {
+        let may_be_remote = settings.allow_remote && settings.tls.is_on();
+        if !address.ip().is_loopback() && !may_be_remote {
             let text = format!(
                 "{address} can be reached from other machines; this needs allow_remote = true in [http], and [http.tls]"
             );
@@ -222,7 +223,7 @@ impl Http {
         let ip = match bound.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
+            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
         };
         format!("{scheme}://{}", SocketAddr::new(ip, bound.port()))
     }
