@@ -429,5 +429,6 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|it| plain(it) || matches!(it, b'.' | b'_' | b'-'))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -456,5 +456,6 @@ fn unchanged(file: &RootedFile, before: Option<&Present>) -> Result<(), RootedEr
     if now == before.map(|it| it.stamp) { Ok(()) } else { Err(RootedError::Changed) }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -189,7 +189,8 @@ impl Sender {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::super::midi::ring::{Bell, EventReceiver, event_ring};
     use super::*;

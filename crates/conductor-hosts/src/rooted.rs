@@ -372,5 +372,6 @@ fn create_new(folder: &Dir, name: &OsStr) -> io::Result<File> {
     folder.open_with(name, &options)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

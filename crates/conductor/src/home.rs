@@ -88,7 +88,8 @@ fn name_pid(pid: Option<u32>) -> String {
     pid.map_or_else(|| "pid not known yet".to_owned(), |pid| format!("pid {pid}"))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::fs::Permissions;

@@ -438,7 +438,8 @@ impl LiveHost for DocumentHost {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -310,7 +310,8 @@ fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
     Ok(RootedFile::new(folder, &place.name))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::fs;

@@ -29,9 +29,10 @@ impl std::fmt::Display for ClientError {
 
 impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::NoAnswer,
-            _ => ClientError::Closed(error),
+        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+            ClientError::NoAnswer
+        } else {
+            ClientError::Closed(error)
         }
     }
 }

@@ -128,15 +128,9 @@ pub fn inject(fault: Fault, daemon: &mut Daemon, dice: &mut Dice, world: &mut Wo
             daemon.end(Signal::KILL);
             daemon::remount(&home, "rw");
         }
-        Fault::FsyncFails | Fault::ShortWrites | Fault::WritesFail => {
-            daemon.set_disk(match fault {
-                Fault::FsyncFails => Disk::FsyncFails,
-                Fault::ShortWrites => Disk::ShortWrites,
-                _ => Disk::WritesFail,
-            });
-            pause(100 + dice.below(200));
-            daemon.set_disk(Disk::Works);
-        }
+        Fault::FsyncFails => disk_fails(daemon, dice, Disk::FsyncFails),
+        Fault::ShortWrites => disk_fails(daemon, dice, Disk::ShortWrites),
+        Fault::WritesFail => disk_fails(daemon, dice, Disk::WritesFail),
         Fault::ClockForward | Fault::ClockBack => {
             let step = 1 + dice.below(86_400_000 * 3) as i64;
             world.clock_ms += if fault == Fault::ClockForward { step } else { -step };
@@ -222,6 +216,13 @@ pub fn inject(fault: Fault, daemon: &mut Daemon, dice: &mut Dice, world: &mut Wo
 
 /// Writes the configuration in two pieces, as some editors do. The first piece ends between the
 /// mappings, so that it may be a complete file.
+/// Lets the disk fail for a short time.
+fn disk_fails(daemon: &mut Daemon, dice: &mut Dice, how: Disk) {
+    daemon.set_disk(how);
+    pause(100 + dice.below(200));
+    daemon.set_disk(Disk::Works);
+}
+
 fn rewrite(daemon: &Daemon, world: &World, dice: &mut Dice) -> Result<(), String> {
     let text = daemon::config(world.value, world.osc_port);
     let modes = text.find("[[modes]]").unwrap_or(0);

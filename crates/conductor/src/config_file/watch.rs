@@ -138,7 +138,8 @@ fn components(path: &Path) -> VecDeque<OsString> {
     parts.map(|it| it.as_os_str().to_owned()).collect()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

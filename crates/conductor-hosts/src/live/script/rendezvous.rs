@@ -77,7 +77,8 @@ pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     serde_json::from_str(&text).map_err(|fault| RendezvousError::Nonsense(format!("{shown}: {fault}")))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::fs;
