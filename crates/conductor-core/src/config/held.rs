@@ -37,8 +37,8 @@ const HARMLESS: [&str; 10] = [
 /// effects.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
-/// Keys that may change even on a trusted device, because they do not decide which ports belong to
-/// the device.
+/// Keys of a trusted device that can change without a person's acceptance, because they do not
+/// select the ports of the device.
 const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_output"];
 
 /// The configuration that a changed file is compared with.

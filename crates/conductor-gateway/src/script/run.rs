@@ -247,7 +247,8 @@ impl Run {
         self.finish(end, console).await
     }
 
-    /// Runs the process until the script ends or stops. Returns only when no call is running.
+    /// Runs the script's process until the script returns, throws, is refused a call, is cancelled
+    /// or reaches its time limit. Returns only when no call is running.
     async fn process(&mut self, console: &Arc<Mutex<Vec<String>>>) -> End {
         let studio = Arc::clone(self.studio());
         let deadline = studio.sleeper.until(studio.clock.now().plus_us(MAX_RUN_MS * 1000));

@@ -10,7 +10,7 @@ use super::schema::cut;
 /// How much of a schema is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Nested objects to a small depth, and unions by their names.
+    /// Nested objects up to [`SHORT_DEPTH`], and only the names of the variants of a union.
     Short,
     /// Everything.
     Full,
@@ -22,7 +22,7 @@ const SHORT_DEPTH: usize = 2;
 const FULL_DEPTH: usize = 6;
 /// A longer enum is truncated in a short signature.
 const SHORT_ENUM: usize = 12;
-/// The shape in an error is truncated after this many bytes.
+/// Maximum length of the signature in an error message, in bytes.
 const SHAPE_BYTES: usize = 900;
 
 /// The arguments of a tool, such as `{mode: string, position?: int}`.
@@ -30,7 +30,7 @@ pub fn of(schema: &Value, detail: Detail) -> String {
     Renderer { root: schema, detail }.render(schema, 0, &[])
 }
 
-/// The shape of the innermost part of the arguments that contains the fault at `path`, a JSON
+/// The signature of the innermost part of the arguments that contains the fault at `path`, a JSON
 /// pointer. If the part is one of several variants, only the variant that the caller chose.
 pub fn at_fault(schema: &Value, arguments: &Value, path: &str) -> String {
     let renderer = Renderer { root: schema, detail: Detail::Full };

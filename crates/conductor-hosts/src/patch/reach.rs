@@ -2,9 +2,10 @@
 //! boxes with access to something outside it, such as files, programs, the network or MIDI. A
 //! person must approve the reach.
 //!
-//! Only patches in Pure Data and Max are checked, because nothing in a document is executed. The
-//! same code runs before a person is asked for approval, and again under the locks right before the
-//! program receives the change. Only the second check decides. Not here: the classes of boxes that
+//! Only patches that run in Pure Data or Max are checked. A patch that is open as a document is not
+//! executed, so it needs no check. The same code runs before a person is asked for approval, and
+//! again under the locks right before the program receives the change. Only the second check
+//! decides. Not here: the classes of boxes that
 //! have a reach (`conductor_patch::reach`), and the approval request (`pipeline`).
 
 use super::folders::{Folders, Place};

@@ -34,7 +34,8 @@ pub struct Process {
     /// Whether the process is in the session of a person's desktop, like this process. Services
     /// are in session 0.
     pub has_terminal: bool,
-    /// Whether this stands for a parent that has ended. Windows gives orphans no new parent.
+    /// Whether this is the placeholder for a parent that has ended. Windows does not assign a new
+    /// parent to such a process.
     pub is_service_manager: bool,
     /// Start time in units of 100 ns; absent if the system does not report it.
     pub started: Option<u64>,

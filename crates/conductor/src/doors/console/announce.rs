@@ -1,5 +1,5 @@
-//! Announces questions on the desktop while no console is in front. Where there is no desktop with
-//! notifications, nothing happens.
+//! Shows a desktop notification for each new approval request while no console page is visible.
+//! Does nothing if the desktop has no notification service.
 
 use super::Console;
 use conductor_core::pending::{Record, State};
