@@ -216,9 +216,9 @@ impl Recorded {
     }
 }
 
-/// Writes the outcome to the audit log. A reply can be built only from the returned value. When this
-/// function returns, records of effects are on the disk, and records of reads and refusals have
-/// been passed to the kernel.
+/// Writes the outcome to the audit log. A reply can be built only from the returned value. When
+/// this function returns, records of effects are on the disk, and records of reads and refusals
+/// have been passed to the kernel.
 pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRecord, outcome: Outcome) -> Recorded {
     record.pass(Step::Outcome);
     let outcome = match outcome {
