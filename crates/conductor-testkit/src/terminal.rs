@@ -131,3 +131,19 @@ pub fn at_a_terminal(command: Command) -> (Option<i32>, String) {
     let (status, text) = Terminal::start(command).end();
     (status.code(), text)
 }
+
+/// The text without the sequences that only set a colour or a weight. Every other sequence stays.
+pub fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('m') {
+            Some((code, rest)) if code.chars().all(|it| it.is_ascii_digit() || it == ';') => plain += rest,
+            Some(_) | None => {
+                plain += "\u{1b}[";
+                plain += part;
+            }
+        }
+    }
+    plain
+}

@@ -4,7 +4,7 @@
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use crate::terminal::{conductor, say_yes};
 use conductor_testkit::stranger::DirectClient;
-use conductor_testkit::terminal::{Terminal, at_a_terminal};
+use conductor_testkit::terminal::{Terminal, at_a_terminal, without_colours};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -492,22 +492,6 @@ fn no_command_prints_what_moves_the_cursor() {
     let bad: Vec<char> =
         shown.chars().filter(|it| conductor_core::text::is_deceptive(*it) && !matches!(it, '\r' | '\n')).collect();
     assert_eq!(bad, Vec::<char>::new(), "{shown:?}");
-}
-
-/// The text without the sequences that only set a colour or a weight. Every other sequence stays.
-fn without_colours(text: &str) -> String {
-    let mut parts = text.split("\u{1b}[");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.split_once('m') {
-            Some((code, rest)) if code.chars().all(|it| it.is_ascii_digit() || it == ';') => plain += rest,
-            Some(_) | None => {
-                plain += "\u{1b}[";
-                plain += part;
-            }
-        }
-    }
-    plain
 }
 
 #[test]
