@@ -116,7 +116,7 @@ async fn a_stale_token_and_an_open_file_are_refused_clearly() {
     fs::write(&file, &good).expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
     let error = client.refused("live_open_set", open.clone()).await;
-    assert!(error["message"].as_str().is_some_and(|it| it.contains("0600")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|it| it.contains("chmod 600")), "{error}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
     let mut newer: Value = serde_json::from_slice(&good).expect("JSON");
     newer["protocol"] = json!(9);
