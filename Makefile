@@ -90,8 +90,9 @@ fuzz-seeded: tools ## check that every fuzz target finds the mistake that is see
 	TIME=$(TIME) fuzz/run seeded
 
 torture: test-tools ## run the daemon under FAULTS random faults, then check that each check notices its negative control
-	cargo build --locked --package conductor --package conductor-testkit --bins --features conductor/studio,conductor-testkit/broken
+	cargo build --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	target/debug/torture target/debug/conductor $(FAULTS) $(SEED)
+	cargo build --locked --package conductor --package conductor-testkit --bins --features conductor/studio,conductor-testkit/broken
 	target/debug/torture target/debug/conductor broken $(SEED)
 
 soak: build ## run the daemon under steady load for HOURS hours; writes docs/benchmarks/soak.svg
