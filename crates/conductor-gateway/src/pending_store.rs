@@ -178,8 +178,8 @@ impl PendingStore {
             Err(error) => {
                 pending.roll_back();
                 // Some files may have been replaced already. If restoring a file fails too, the
-                // file keeps the newer record. The newer record allows fewer uses or less time than
-                // the record in memory.
+                // file keeps the newer record, which takes effect after a restart. It has fewer
+                // uses, less time, or a person's answer that was reported as not stored.
                 let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {
