@@ -3,12 +3,14 @@
 use crate::SEEDED;
 use crate::outside::authority::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use std::net::SocketAddr;
 
 const PORT: u16 = 8080;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 fn is_refused(headers: &HeaderMap, authority: Option<&str>) -> bool {
-    let guard = Authority::new(PORT, vec!["studio.local:8080".into()], vec!["https://studio.local".into()]);
+    let bound = SocketAddr::from(([127, 0, 0, 1], PORT));
+    let guard = Authority::new(bound, vec!["studio.local:8080".into()], vec!["https://studio.local".into()], false);
     // The mistake: a Host is accepted if it begins with an allowed name.
     let host = headers.get("host").and_then(|it| it.to_str().ok());
     let seeded = SEEDED && host.is_some_and(|it| it.starts_with("localhost:8080")) && !headers.contains_key("origin");

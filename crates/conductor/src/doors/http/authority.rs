@@ -36,12 +36,13 @@ impl Authority {
             (Some(_) | None, Some(_)) => return Some("more than one Host header"),
         };
         let Some(host) = host else { return Some("no valid Host header") };
-        let ours = Self::LOOPBACK.iter().any(|name| {
-            host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok())
-                == Some(self.bound.port())
-        });
+        // Compared as text: the parser of numbers also accepts "+8080" and "08080".
+        let port = self.bound.port().to_string();
+        let ours = Self::LOOPBACK
+            .iter()
+            .any(|name| host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) == Some(port.as_str()));
         // A numeric address cannot be reached by DNS rebinding.
-        let ours = ours || (!self.bound.ip().is_unspecified() && host.parse() == Ok(self.bound));
+        let ours = ours || (!self.bound.ip().is_unspecified() && host == self.bound.to_string());
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Some("this Host is not allowed");
         }
@@ -53,6 +54,23 @@ impl Authority {
                 (!known).then_some("this Origin is not allowed")
             }
             (Some(_), Some(_)) => Some("more than one Origin header"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_compared_digit_by_digit() {
+        let authority = Authority::new(SocketAddr::from(([192, 168, 1, 2], 8080)), Vec::new(), Vec::new(), true);
+        let fault = |host: &str| authority.fault(&HeaderMap::new(), Some(host));
+        for host in ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "192.168.1.2:8080"] {
+            assert_eq!(fault(host), None, "{host}");
+        }
+        for host in ["localhost:+8080", "localhost:08080", "localhost", "192.168.1.2:08080", "192.168.1.2:80"] {
+            assert_eq!(fault(host), Some("this Host is not allowed"), "{host}");
         }
     }
 }
