@@ -90,6 +90,8 @@ fn a_platform_outside_the_seam_would_be_found() {
 #[derive(Clone, Copy)]
 enum State {
     Tested,
+    /// Runs under Wine, started by hand.
+    Wine,
     /// Compiled; nobody has run it.
     Compiled,
     /// Written; it has not been compiled as a whole yet.
@@ -101,6 +103,7 @@ impl State {
     fn name(self) -> &'static str {
         match self {
             State::Tested => "tested",
+            State::Wine => "runs under Wine",
             State::Compiled => "compiled only",
             State::Written => "written",
             State::NotBuilt => "not built",
@@ -108,34 +111,34 @@ impl State {
     }
 }
 
-use State::{Compiled, NotBuilt, Tested, Written};
+use State::{Compiled, NotBuilt, Tested, Wine, Written};
 
 /// Feature, Linux, Windows, macOS, and what differs.
 const FEATURES: &[(&str, State, State, State, &str)] = &[
-    ("engine, configuration, documents", Tested, Compiled, Compiled, ""),
-    ("daemon, `up --demo`, commands", Tested, Written, Written, "Windows: named pipes instead of sockets"),
-    ("MCP over stdio", Tested, Written, Written, "Windows: the proxy copies bytes instead of passing its handles"),
-    ("MCP and plain HTTP, console", Tested, Written, Written, ""),
+    ("engine, configuration, documents", Tested, Wine, Compiled, ""),
+    ("daemon, `up --demo`, commands", Tested, Wine, Written, "Windows: named pipes instead of sockets"),
+    ("MCP over stdio", Tested, Wine, Written, "Windows: the proxy copies bytes instead of passing its handles"),
+    ("MCP and plain HTTP, console", Tested, Compiled, Written, ""),
     (
         "approvals: who counts as a person",
         Tested,
-        Written,
+        Compiled,
         Written,
         "Windows: the session of the desktop and the ancestors; macOS: the terminal of the command only",
     ),
-    ("files below a root", Tested, Written, Written, "Windows refuses names of devices, streams and short names"),
-    ("commands of a template", Tested, Written, Written, "Windows: a job object ends a program with its descendants"),
-    ("plugins", Tested, Written, Written, "full sandbox on Linux only; `conductor doctor` says what holds"),
-    ("secrets in the keychain", Tested, Written, Written, "Secret Service, Credential Manager, Keychain"),
-    ("MIDI", Tested, Written, Written, "JACK and ALSA, WinMM, CoreMIDI; Windows has no virtual ports (use loopMIDI)"),
-    ("gamepads", Tested, Written, Written, ""),
-    ("keys, text, mouse", Tested, Written, Written, "macOS asks for the permission Accessibility"),
-    ("front window", Tested, Written, Written, "macOS reports the program, not the title"),
-    ("system volume", Tested, Written, Written, ""),
+    ("files below a root", Tested, Compiled, Written, "Windows refuses names of devices, streams and short names"),
+    ("commands of a template", Tested, Compiled, Written, "Windows: a job object ends a program with its descendants"),
+    ("plugins", Tested, Compiled, Written, "full sandbox on Linux only; `conductor doctor` says what holds"),
+    ("secrets in the keychain", Tested, Compiled, Written, "Secret Service, Credential Manager, Keychain"),
+    ("MIDI", Tested, Compiled, Written, "JACK and ALSA, WinMM, CoreMIDI; Windows has no virtual ports (use loopMIDI)"),
+    ("gamepads", Tested, Compiled, Written, ""),
+    ("keys, text, mouse", Tested, Compiled, Written, "macOS asks for the permission Accessibility"),
+    ("front window", Tested, Compiled, Written, "macOS reports the program, not the title"),
+    ("system volume", Tested, Compiled, Written, ""),
     ("notifications", Tested, NotBuilt, NotBuilt, ""),
-    ("start at login", Tested, Written, Written, "systemd, logon task, launchd"),
-    ("Pure Data started by the daemon", Tested, Written, Written, "sandbox on Linux only"),
-    ("bridges to Live and Max", Tested, Written, Written, "tested on Linux with simulated programs"),
+    ("start at login", Tested, Compiled, Written, "systemd, logon task, launchd"),
+    ("Pure Data started by the daemon", Tested, Compiled, Written, "sandbox on Linux only"),
+    ("bridges to Live and Max", Tested, Compiled, Written, "tested on Linux with simulated programs"),
 ];
 
 fn page() -> String {
