@@ -213,8 +213,7 @@ pub struct Deliveries {
 }
 
 struct Received {
-    order: VecDeque<Digest>,
-    known: HashSet<Digest>,
+    keys: Keys,
     file: File,
 }
 
@@ -227,13 +226,11 @@ impl Deliveries {
     fn claim(&self, hook: &str, keys: &[Digest]) -> io::Result<bool> {
         let mut hooks = self.hooks.lock();
         let received = self.open(&mut hooks, hook)?;
-        if keys.iter().any(|it| received.known.contains(it)) {
+        if keys.iter().any(|it| received.keys.known.contains(it)) {
             return Ok(false);
         }
         received.write('+', keys)?;
-        for key in keys {
-            received.insert(*key);
-        }
+        keys.iter().for_each(|it| received.keys.insert(*it));
         Ok(true)
     }
 
@@ -242,7 +239,7 @@ impl Deliveries {
         let mut hooks = self.hooks.lock();
         let received = self.open(&mut hooks, hook)?;
         received.write('-', keys)?;
-        keys.iter().for_each(|it| received.remove(it));
+        keys.iter().for_each(|it| received.keys.remove(it));
         Ok(())
     }
 
@@ -263,31 +260,49 @@ impl Deliveries {
             Ok(text) => text,
             Err(_) => String::new(),
         };
-        let mut found = Lines::default();
-        text.lines().for_each(|line| found.apply(line));
-        let short: String = found.order.iter().map(|it| format!("+{it}\n")).collect();
+        let mut keys = Keys::default();
+        text.lines().for_each(|line| keys.apply(line));
+        let short: String = keys.order.iter().map(|it| format!("+{it}\n")).collect();
         if short.len() < text.len() {
             atomic_file::replace(&path, short.as_bytes(), 0o600, &self.ids.v4().to_string())?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
-        Ok(Received { order: found.order, known: found.known, file })
+        Ok(Received { keys, file })
     }
 }
 
+/// The newest keys of a hook, oldest first.
 #[derive(Default)]
-struct Lines {
+struct Keys {
     order: VecDeque<Digest>,
     known: HashSet<Digest>,
 }
 
-impl Lines {
-    /// A line that was not written completely is left out.
+impl Keys {
+    /// Applies a line of the file. A line that was not written completely is left out.
     fn apply(&mut self, line: &str) {
         let Some(key) = line.get(1..).and_then(|it| Digest::from_text(it.as_bytes())) else { return };
         if line.starts_with('+') {
-            insert(&mut self.order, &mut self.known, key);
+            self.insert(key);
         } else {
-            remove(&mut self.order, &mut self.known, &key);
+            self.remove(&key);
+        }
+    }
+
+    fn insert(&mut self, key: Digest) {
+        if self.known.insert(key) {
+            self.order.push_back(key);
+        }
+        while self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    fn remove(&mut self, key: &Digest) {
+        if self.known.remove(key) {
+            self.order.retain(|it| it != key);
         }
     }
 }
@@ -297,31 +312,6 @@ impl Received {
         let lines: String = keys.iter().map(|it| format!("{sign}{it}\n")).collect();
         self.file.write_all(lines.as_bytes())?;
         self.file.sync_data()
-    }
-
-    fn insert(&mut self, key: Digest) {
-        insert(&mut self.order, &mut self.known, key);
-    }
-
-    fn remove(&mut self, key: &Digest) {
-        remove(&mut self.order, &mut self.known, key);
-    }
-}
-
-fn insert(order: &mut VecDeque<Digest>, known: &mut HashSet<Digest>, key: Digest) {
-    if known.insert(key) {
-        order.push_back(key);
-    }
-    while order.len() > REMEMBERED
-        && let Some(oldest) = order.pop_front()
-    {
-        known.remove(&oldest);
-    }
-}
-
-fn remove(order: &mut VecDeque<Digest>, known: &mut HashSet<Digest>, key: &Digest) {
-    if known.remove(key) {
-        order.retain(|it| it != key);
     }
 }
 
