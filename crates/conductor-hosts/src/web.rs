@@ -314,10 +314,8 @@ fn certificate_error(error: &reqwest::Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
         if let Some(rustls::Error::InvalidCertificate(why)) = now.downcast_ref() {
-            return Some(match why {
-                rustls::CertificateError::Other(other) => other.0.to_string(),
-                known => known.to_string(),
-            });
+            let other = if let rustls::CertificateError::Other(other) = why { Some(other) } else { None };
+            return Some(other.map_or_else(|| why.to_string(), |it| it.0.to_string()));
         }
         // `source` skips the error that is wrapped in an `io::Error`.
         let wrapped = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
