@@ -307,7 +307,13 @@ mod keychain {
     fn describe(fault: &Error) -> String {
         match fault {
             Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to store anything".to_owned(),
-            Error::PlatformFailure(why) => format!("no OS keychain answers{ASKED_OVER}: {why}"),
+            Error::PlatformFailure(why) => {
+                let why = why.to_string();
+                // libdbus names the way that it was compiled without, not what is missing.
+                let no_bus = "there is no session bus (DBUS_SESSION_BUS_ADDRESS is not set)";
+                let why = if why.contains("autolaunch") { no_bus } else { &why };
+                format!("no OS keychain answers{ASKED_OVER}: {why}")
+            }
             other => format!("the OS keychain cannot be used: {other}"),
         }
     }
