@@ -5,6 +5,7 @@
 //! Not here: reading, watching and writing the file on disk (the `conductor` crate does that), and
 //! edits of its text (`plan`).
 
+mod absolute;
 pub(crate) mod action;
 mod audit;
 mod continuous;
