@@ -39,11 +39,12 @@ pub enum TlsError {
     Store(io::Error),
 }
 
-/// The certificate that `[http.tls]` selects. `None` without TLS.
-pub fn load(home: &Path, http: &config::Http, bound: IpAddr, ids: &dyn Ids) -> Result<Option<Tls>, TlsError> {
+/// The certificate that `[http.tls]` selects, for all listeners. `addresses` are those to which
+/// listeners are bound. `None` without TLS.
+pub fn load(home: &Path, http: &config::Http, addresses: &[IpAddr], ids: &dyn Ids) -> Result<Option<Tls>, TlsError> {
     let (chain, key) = match (&http.tls.certificate, &http.tls.key) {
         (Some(certificate), Some(key)) => (read_chain(&home.join(certificate))?, read_key(&home.join(key))?),
-        (Some(_) | None, Some(_) | None) if http.tls.self_signed => self_signed(home, &names(http, bound), ids)?,
+        (Some(_) | None, Some(_) | None) if http.tls.self_signed => self_signed(home, &names(http, addresses), ids)?,
         (Some(_) | None, Some(_) | None) => return Ok(None),
     };
     let fingerprint = Digest::of(chain.first().map(|it| it.as_ref()).unwrap_or_default());
@@ -79,11 +80,9 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 }
 
 /// The names that a self-signed certificate is for.
-fn names(http: &config::Http, bound: IpAddr) -> Vec<String> {
+fn names(http: &config::Http, addresses: &[IpAddr]) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
-    if !bound.is_unspecified() {
-        names.push(bound.to_string());
-    }
+    names.extend(addresses.iter().filter(|it| !it.is_unspecified()).map(IpAddr::to_string));
     names.extend(http.hosts.iter().map(|it| without_port(it).to_owned()));
     names.extend(host_name::names());
     names.retain(|it| ServerName::try_from(it.as_str()).is_ok());
