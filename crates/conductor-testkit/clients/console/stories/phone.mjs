@@ -155,7 +155,7 @@ export default async function (stage) {
   for (const text of [log, status, await stage.read("state/phones.json")]) {
     assert.ok(!text.includes(secret) && !text.includes(key), "a secret is stored");
   }
-  assert.ok(!status.includes(new URL(url).port), "the status shows the address of the phones");
+  assert.ok(!status.includes(`:${new URL(url).port}`), "the status shows the address of the phones");
 
   // The key of a phone opens no other door.
   for (const path of ["/mcp", "/tools", "/console/state", "/events", "/assets/app.js"]) {

@@ -7,6 +7,7 @@ use conductor_core::digest::Digest;
 use conductor_hosts::atomic_file;
 use conductor_hosts::system::files;
 use conductor_hosts::system::{Ids, host_name};
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::client::verify_server_name;
@@ -102,6 +103,9 @@ pub fn without_port(host: &str) -> &str {
 /// The stored self-signed certificate. If there is none, or it is not for all names that are used
 /// now, a new one is created and its fingerprint changes.
 fn self_signed(home: &Path, names: &[String], ids: &dyn Ids) -> Result<ChainAndKey, TlsError> {
+    // Two listeners may start at once. They must not replace each other's files.
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _creating = CREATING.lock();
     let (certificate, key) = (home.join("state/http-certificate.pem"), home.join("secrets/http-tls.key"));
     if let (Ok(chain), Ok(key)) = (read_chain(&certificate), read_key(&key))
         && chain.first().is_some_and(|it| is_for(it, names))
