@@ -7,6 +7,7 @@
 
 pub(crate) mod action;
 mod audit;
+mod cluster;
 mod continuous;
 pub(crate) mod device;
 pub(crate) mod form;
@@ -50,6 +51,7 @@ pub use settings::{
     Advanced, InputMode, Led, LedScheme, ListenMode, LogLevel, PerAppModes, Performance, Watch, WindowRule,
 };
 pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
+pub use cluster::{Cluster, ClusterRig, Decider};
 pub use webhooks::{Webhook, WebhookEvent};
 
 use crate::action::Action;
@@ -105,6 +107,8 @@ pub struct Config {
     pub http: Http,
     /// `[[webhooks]]`.
     pub webhooks: Vec<Webhook>,
+    /// `[cluster]`.
+    pub cluster: Cluster,
     /// `[mcp]`.
     pub mcp: Mcp,
     /// `[live]`.
@@ -219,6 +223,7 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             webhooks: Vec::new(),
+            cluster: Cluster::default(),
             mcp: Mcp::default(),
             plugins: Plugins::new(),
             tools: Tools::default(),

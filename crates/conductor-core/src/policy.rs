@@ -69,6 +69,8 @@ named_enum! {
         Client = "client",
         /// The approval pad, held by a person.
         Pad = "pad",
+        /// A person on another rig, with a key that was enrolled on this rig.
+        Rig = "rig",
     }
 }
 
@@ -78,12 +80,12 @@ impl Channel {
         match floor {
             Floor::Client => true,
             Floor::Local => match self {
-                Self::Cli | Self::Terminal | Self::Console | Self::Pad => true,
+                Self::Cli | Self::Terminal | Self::Console | Self::Pad | Self::Rig => true,
                 Self::Client => false,
             },
             Floor::Pad => match self {
                 Self::Pad => true,
-                Self::Cli | Self::Terminal | Self::Console | Self::Client => false,
+                Self::Cli | Self::Terminal | Self::Console | Self::Client | Self::Rig => false,
             },
         }
     }

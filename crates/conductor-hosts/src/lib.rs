@@ -9,6 +9,7 @@ pub mod atomic_file;
 pub mod bridges;
 #[cfg(target_os = "linux")]
 pub mod confine;
+pub mod cluster;
 pub mod connection_limits;
 pub mod database;
 pub mod desktop;
