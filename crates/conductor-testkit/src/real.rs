@@ -10,6 +10,7 @@ pub mod fluidsynth;
 pub mod jack;
 pub mod keyring;
 pub mod mido;
+pub mod nats;
 pub mod pd;
 pub mod postgres;
 pub mod pulse;

@@ -6,6 +6,7 @@
 
 mod approval_pad;
 pub mod audit;
+pub mod cluster;
 pub mod grants;
 pub mod listener;
 pub mod live_watch;
@@ -17,6 +18,7 @@ pub mod webhooks;
 use crate::doors::console::sessions::{Ended, Sessions};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::listener as mcp_listener;
+use crate::gateway::cluster::Cluster;
 use crate::gateway::grants::{Grants, NoTls};
 use crate::gateway::listener::Http;
 use crate::gateway::plugins::Plugins;
@@ -76,6 +78,7 @@ pub struct Gateway {
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
     webhooks: Arc<Webhooks>,
+    pub cluster: Arc<Cluster>,
     patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
@@ -193,17 +196,21 @@ impl Gateway {
         let http = Http::new(&shared, &config.http, &grants.secrets, runtime.clone(), log);
         let webhooks = Webhooks::new(&studio, &grants.secrets, runtime.clone(), log);
         webhooks.configure(&config.webhooks);
-        // Weak references, because both parts have a reference to the studio.
-        let (listeners, senders) = (Arc::downgrade(&http), Arc::downgrade(&webhooks));
+        let cluster = Cluster::new(&studio, &audit, owner, runtime.clone(), log);
+        cluster.configure(&config.cluster);
+        // Weak references, because these parts have a reference to the studio.
+        let (listeners, senders, rigs) = (Arc::downgrade(&http), Arc::downgrade(&webhooks), Arc::downgrade(&cluster));
         studio.report_network(move || NetworkNow {
             http: listeners.upgrade().map(|it| it.now()).unwrap_or_default(),
             webhooks: senders.upgrade().map(|it| it.now()).unwrap_or_default(),
+            cluster: rigs.upgrade().and_then(|it| it.now()),
         });
         let gateway = Gateway {
             studio,
             shared,
             http,
             webhooks,
+            cluster,
             patches,
             grants,
             plugins,
@@ -320,6 +327,7 @@ impl Gateway {
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s);
         self.webhooks.configure(&config.webhooks);
+        self.cluster.configure(&config.cluster);
         if seen != self.listed() {
             self.studio.events.changed(Change::Tools);
         }
@@ -396,6 +404,7 @@ impl Gateway {
         self.shared.stop.cancel();
         self.patches.stop();
         self.webhooks.stop();
+        self.cluster.stop();
         runtime.block_on(self.http.close());
         runtime.block_on(self.plugins.stop());
         runtime.block_on(async {

@@ -30,8 +30,8 @@ pub fn is_published(line: &[u8]) -> bool {
 }
 
 /// The id of the message of a record. The server stores each id once.
-pub fn record_id(log_id: Uuid, seq: Seq, hash: Digest) -> String {
-    format!("{log_id}/{seq}/{hash}")
+pub fn record_id(seq: Seq, hash: Digest) -> String {
+    format!("{seq}/{hash}")
 }
 
 /// The id of the message of a checkpoint.
@@ -56,7 +56,7 @@ impl LastRecord {
 }
 
 /// The content of a witness, read from its first message to its last.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Witness {
     /// Number and hash of each record, with the source of the hash.
     claims: BTreeMap<Seq, (Digest, &'static str)>,
