@@ -329,6 +329,11 @@ impl AuditLog {
         self.shared.segments().durable
     }
 
+    /// The last record that a witness of the log must have.
+    pub fn last_published(&self) -> Option<Seq> {
+        self.shared.segments().last_published
+    }
+
     /// Whether a record can be written now. Checked before a handler without an intent runs.
     pub fn check(&self) -> Result<(), UnavailableError> {
         match &self.shared.segments().down {

@@ -87,7 +87,8 @@ pub struct ClusterNow {
     pub connected: bool,
     /// Last record of the audit log that the server has confirmed.
     pub witnessed_through: Option<u64>,
-    /// Number of records of the audit log after that one. They are published later, in order.
+    /// Number of records from there to the last one with an effect. They are published later, in
+    /// order.
     pub unwitnessed: u64,
     /// Number of decisions of other rigs that were refused since the start.
     pub refused_decisions: u64,

@@ -224,7 +224,7 @@ def growth():
                     records += 2
                 started = time.perf_counter()
                 for rig in venue.rigs:
-                    wait(lambda: rig.cluster()["unwitnessed"] <= 1)
+                    wait(lambda: rig.cluster()["unwitnessed"] == 0)
                 lags.append((time.perf_counter() - started) * 1000)
             spent = (cpu_ms(pid) - before) * 1000 / records
             if size > 1:

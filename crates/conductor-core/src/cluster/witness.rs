@@ -259,6 +259,7 @@ mod tests {
             };
             chain.append(&stamp(n), &entry, &mut out);
             lines.push(out.trim_ascii_end().to_vec());
+            assert_eq!(entry.is_published(), is_published(lines.last().unwrap()), "{entry:?}");
         }
         (log_id, lines)
     }

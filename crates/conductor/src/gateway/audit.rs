@@ -166,6 +166,14 @@ impl DaemonLog {
         }
     }
 
+    /// The last record that a witness of the log must have.
+    pub fn last_published(&self) -> Option<u64> {
+        match &**self.state.load() {
+            State::Open { log, .. } => log.last_published(),
+            State::Closed { .. } => None,
+        }
+    }
+
     pub fn home(&self) -> &std::path::Path {
         &self.home
     }

@@ -144,7 +144,7 @@ impl Cluster {
         let open = self.open.lock();
         let shared = &open.as_ref()?.shared;
         let mut now = shared.now.lock().clone();
-        let last = self.audit.head().map_or(0, |it| it.seq + 1);
+        let last = self.audit.last_published().map_or(0, |it| it + 1);
         now.unwitnessed = last.saturating_sub(now.witnessed_through.map_or(0, |it| it + 1));
         Some(now)
     }
