@@ -35,6 +35,7 @@ pub(crate) mod trigger;
 mod webhooks;
 
 pub use audit::{Audit, AuditDetail, ReadOnlySync};
+pub use cluster::{Cluster, ClusterRig, Decider};
 pub use device::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Protocol, Route,
 };
@@ -51,7 +52,6 @@ pub use settings::{
     Advanced, InputMode, Led, LedScheme, ListenMode, LogLevel, PerAppModes, Performance, Watch, WindowRule,
 };
 pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
-pub use cluster::{Cluster, ClusterRig, Decider};
 pub use webhooks::{Webhook, WebhookEvent};
 
 use crate::action::Action;

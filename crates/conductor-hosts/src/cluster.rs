@@ -1,8 +1,8 @@
 //! The connection to a NATS server that several rigs share.
 //!
-//! A [`Link`] is one connection. It does not reconnect: when it is lost, its owner opens another one
-//! and reads again what the server has. Every request ends after [`PATIENCE`], so a server that
-//! hangs delays only the task that uses the link. Not here: what is sent, and what an answer means.
+//! A [`Link`] is one connection. It does not reconnect: when it is lost, its owner opens another
+//! one and reads again what the server has. Every request ends after [`PATIENCE`], so a server
+//! that hangs delays only the task that uses the link. Not here: what is sent, and what an answer means.
 
 #[cfg(not(feature = "cluster"))]
 #[path = "cluster/absent.rs"]

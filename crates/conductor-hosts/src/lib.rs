@@ -7,9 +7,9 @@
 pub mod apps;
 pub mod atomic_file;
 pub mod bridges;
+pub mod cluster;
 #[cfg(target_os = "linux")]
 pub mod confine;
-pub mod cluster;
 pub mod connection_limits;
 pub mod database;
 pub mod desktop;

@@ -179,14 +179,7 @@ pub enum DecisionError {
 
 impl Decision {
     /// Signs a decision.
-    pub fn sign(
-        rig: &str,
-        question: &Question,
-        answer: Answer,
-        at: Timestamp,
-        by: &str,
-        key: &SigningKey,
-    ) -> Self {
+    pub fn sign(rig: &str, question: &Question, answer: Answer, at: Timestamp, by: &str, key: &SigningKey) -> Self {
         let by = by.chars().filter(|it| !it.is_control()).take(MAX_BY).collect();
         let mut decision = Self {
             v: 1,
@@ -285,11 +278,7 @@ mod tests {
     }
 
     fn decider(n: u8, tiers: &[Tier]) -> Decider {
-        Decider {
-            name: "desk".to_owned(),
-            key: nkey::public_text(&key(n).verifying_key()),
-            tiers: tiers.to_vec(),
-        }
+        Decider { name: "desk".to_owned(), key: nkey::public_text(&key(n).verifying_key()), tiers: tiers.to_vec() }
     }
 
     fn now() -> Timestamp {
@@ -352,13 +341,8 @@ mod tests {
         assert_eq!(judged(&bytes, Some(&fine), &limited), Err(DecisionError::Tier(Tier::HardwareIo)));
         let no = signed(&fine, 1, Answer::Deny).to_json();
         assert_eq!(judged(&no, Some(&fine), &limited), Ok(Answer::Deny));
-        let policy = Asked {
-            rig: RIG,
-            record: Some(&fine),
-            policy_version: Digest::of(b"new"),
-            deciders: &all,
-            now: now(),
-        };
+        let policy =
+            Asked { rig: RIG, record: Some(&fine), policy_version: Digest::of(b"new"), deciders: &all, now: now() };
         assert_eq!(judge(&bytes, fine.id, &policy).unwrap_err(), DecisionError::Policy);
         let elsewhere = Asked { rig: "stage-right", ..policy };
         assert_eq!(judge(&bytes, fine.id, &elsewhere).unwrap_err(), DecisionError::Other);

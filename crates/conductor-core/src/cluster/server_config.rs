@@ -82,7 +82,8 @@ pub fn permissions(rig: &ClusterRig) -> (Vec<String>, Vec<String>) {
         format!("$JS.API.DIRECT.GET.{PRESENCE}"),
     ];
     publish.extend(rig.decides_for.iter().map(|it| format!("decide.{it}.*")));
-    let subscribe = vec![format!("_INBOX.{name}.>"), format!("decide.{name}.*"), "ask.*".to_owned(), "evt.>".to_owned()];
+    let subscribe =
+        vec![format!("_INBOX.{name}.>"), format!("decide.{name}.*"), "ask.*".to_owned(), "evt.>".to_owned()];
     (publish, subscribe)
 }
 
@@ -131,7 +132,8 @@ mod tests {
     #[test]
     fn a_rig_writes_only_to_its_own_subjects_and_to_decisions_it_may_make() {
         let (publish, subscribe) = permissions(&rig("left", &["right"]));
-        let others: Vec<&String> = publish.iter().filter(|it| !it.contains("left") && !it.contains("DIRECT.GET")).collect();
+        let others: Vec<&String> =
+            publish.iter().filter(|it| !it.contains("left") && !it.contains("DIRECT.GET")).collect();
         assert_eq!(others, ["decide.right.*"]);
         assert!(publish.iter().all(|it| !it.contains("STREAM") && !it.contains("CONSUMER")), "{publish:?}");
         assert!(subscribe.iter().all(|it| it != ">" && it != "_INBOX.>"));

@@ -310,7 +310,12 @@ mod tests {
         assert_eq!(verdict(&compare(witness(&lines), id, &continued)), Some(Verdict::Forked));
         // A gap and a duplicate in the witness.
         let mut gap = Witness::default();
-        lines.iter().filter(|it| is_published(it)).enumerate().filter(|(n, _)| *n != 9 && *n != 10).for_each(|(_, it)| gap.record(it));
+        lines
+            .iter()
+            .filter(|it| is_published(it))
+            .enumerate()
+            .filter(|(n, _)| *n != 9 && *n != 10)
+            .for_each(|(_, it)| gap.record(it));
         assert_eq!(verdict(&compare(gap, id, &lines)), Some(Verdict::Missing));
         let mut twice = witness(&lines);
         twice.record(&lines[39]);

@@ -9,8 +9,8 @@ use crate::cluster::{is_rig_name, nkey};
 use crate::policy::Tier;
 
 section! {
-    /// Several rigs with one NATS server: a witness of the audit log, approvals from other rigs, and
-    /// the state of each rig. Each rig works without the server.
+    /// Several rigs with one NATS server: a witness of the audit log, approvals from other rigs,
+    /// and the state of each rig. Each rig works without the server.
     #[derive(Eq)]
     pub struct Cluster {
         /// Address of the NATS server: `tls://` and the server, or `nats://` on this machine.
@@ -70,7 +70,9 @@ impl Cluster {
 fn named_rig(mut cluster: Cluster, r: &mut Reader<'_>, f: &Fields<'_>) -> Cluster {
     if cluster.nats.is_some() && cluster.rig.is_none() {
         let place = f.peek("nats").and_then(|it| it.place.clone());
-        r.under("nats", |r| r.rule_help(&place, "the server needs the name of this rig".to_owned(), "add rig = \"NAME\"".to_owned()));
+        r.under("nats", |r| {
+            r.rule_help(&place, "the server needs the name of this rig".to_owned(), "add rig = \"NAME\"".to_owned())
+        });
         cluster.nats = None;
     }
     cluster

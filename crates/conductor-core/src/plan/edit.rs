@@ -4,7 +4,7 @@
 //! Not here: whether the result has new faults; the caller compares the faults before and after.
 
 use super::layout::{Layout, NewRow, Splice, Step, child, path, splice};
-use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, RowList, TokenChange, describe, write};
+use super::{Change, ChangeRow, PlanError, RowList, RowRef, Subject, Template, TokenChange, describe, write};
 use crate::config::{self, Config, Diagnostic, GLOBAL, Loaded, Rows, Surroundings, rows};
 use serde_json::{Map, Value, json};
 

@@ -89,8 +89,8 @@ impl Follower {
         Ok(Err(OtherLogError::Shorter(last.seq)))
     }
 
-    /// The next records to publish, at most `most`, and the last record that was read. Records after
-    /// `durable` are not read, because a power cut could still remove them. Blocks on disk I/O.
+    /// The next records to publish, at most `most`, and the last record that was read. Records
+    /// after `durable` are not read, because a power cut could still remove them. Blocks on disk I/O.
     pub fn read(&mut self, durable: Seq, most: usize) -> io::Result<(Vec<Published>, Option<Seq>)> {
         let (mut found, mut through) = (Vec::new(), None);
         while found.len() < most {
@@ -147,8 +147,7 @@ pub fn checkpoints_after(home: &Path, last: Option<&[u8]>) -> io::Result<Vec<Vec
     let signed = walk::checkpoints(&Disk, &Layout::of(home))?;
     // A last line without a newline is still being written.
     let complete = signed.iter().rposition(|it| *it == b'\n').map_or(0, |end| end + 1);
-    let lines: Vec<&[u8]> =
-        signed[..complete].split(|it| *it == b'\n').filter(|it| !it.is_empty()).collect();
+    let lines: Vec<&[u8]> = signed[..complete].split(|it| *it == b'\n').filter(|it| !it.is_empty()).collect();
     let Some(last) = last else { return Ok(lines.into_iter().map(<[u8]>::to_vec).collect()) };
     let from = match lines.iter().position(|it| *it == last) {
         Some(at) => at + 1,

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use super::progress::{Progress, Unit};
 use clap::{Args, Subcommand, ValueEnum};
-use conductor_core::audit::memory::Remembered;
 use conductor_core::audit::line;
+use conductor_core::audit::memory::Remembered;
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
-use conductor_core::cluster::witness::{Compared, Witness};
 use conductor_core::audit::{Head, InputHasher, KeyId};
+use conductor_core::cluster::witness::{Compared, Witness};
 use conductor_core::error::AuditResult;
 use conductor_core::principal::Principal;
 use conductor_core::text::escape;

@@ -192,9 +192,10 @@ fn decide(home: &Home, out: &mut Out, args: &QuestionArgs, answer: Option<&str>)
     let is_wanted = |it: &&Value| {
         text(it, "rig") == args.rig && (text(it, "id") == args.id || text(it, "short").eq_ignore_ascii_case(&args.id))
     };
-    let asked = list(&questions, "questions").iter().find(is_wanted).ok_or_else(|| {
-        Failure::Text(format!("the rig {} has no open question {:?}", args.rig, args.id))
-    })?;
+    let asked = list(&questions, "questions")
+        .iter()
+        .find(is_wanted)
+        .ok_or_else(|| Failure::Text(format!("the rig {} has no open question {:?}", args.rig, args.id)))?;
     let mut facts = vec![question::fact("rig", args.rig.clone())];
     for key in ["tool", "tier", "principal", "summary"] {
         facts.push(question::fact(key, text(asked, key).to_owned()));
@@ -228,7 +229,9 @@ fn show_keys(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
         let name = name.as_deref().unwrap_or("NAME");
         out.line(format_args!("key of this rig:   {rig}"))?;
         out.line(format_args!("key for decisions: {decider}"))?;
-        out.line(format_args!("on the rig that prints the server configuration: conductor rigs enrol rig {name} {rig}"))?;
+        out.line(format_args!(
+            "on the rig that prints the server configuration: conductor rigs enrol rig {name} {rig}"
+        ))?;
         out.line(format_args!("on each rig that people here may answer: conductor rigs enrol decider {name} {decider}"))
     })
 }
@@ -326,8 +329,7 @@ pub fn read_witness(home: &Home, section: &config::Cluster, args: &VerifyArgs) -
         let ends = [link.last(&stream, &records).await?, link.last(&stream, &checkpoints).await?];
         let end = ends.iter().flatten().map(|it| it.seq).max().unwrap_or(0);
         let mut witness = Witness::default();
-        let mut messages =
-            stream::iter(1..=end).map(|seq| link.at(&stream, seq)).buffered(AT_ONCE);
+        let mut messages = stream::iter(1..=end).map(|seq| link.at(&stream, seq)).buffered(AT_ONCE);
         while let Some(message) = messages.next().await {
             let Some(message) = message? else { continue };
             if message.subject == records {

@@ -428,7 +428,9 @@ impl Session {
             match link.store(draft).await {
                 Ok(_) => {}
                 Err(StoreError::Link(why)) => return why,
-                Err(why @ (StoreError::NotFirst | StoreError::Refused(_))) => return LinkError::Answer(why.to_string()),
+                Err(why @ (StoreError::NotFirst | StoreError::Refused(_))) => {
+                    return LinkError::Answer(why.to_string());
+                }
             }
             self.pause(PRESENCE_US).await;
         }

@@ -44,7 +44,8 @@ impl Venue {
         for (at, rig) in rigs.iter().enumerate() {
             let server = if at == 1 { proxy.port } else { port };
             let mut config = format!(
-                "{DEVICES}[[modes]]\nname = \"Play\"\n[[modes]]\nname = \"Mix\"\n[tools.filesystem]\n\
+                "{DEVICES}[[modes]]\nname = \"Play\"\n[[modes]]\nname = \"Mix\"\n[limits.read]\n\
+                 per_minute = 100000\nburst = 10000\n[limits.effect]\nper_minute = 100000\nburst = 10000\n[tools.filesystem]\n\
                  roots = [{{ name = \"songs\", path = \"{}\", write = true }}]\n\
                  [cluster]\nnats = \"{}://127.0.0.1:{server}\"\nrig = \"{}\"\n",
                 folder.path().display(),
@@ -399,9 +400,8 @@ fn deleting_the_log_the_checkpoints_and_the_keys_together_is_found() {
     assert_eq!(venue.rigs[1].run(&["audit", "verify"]).status.code(), Some(0));
     let (code, shown) = verify(&venue.rigs[1], &[]);
     assert_eq!(code, 12, "{shown}");
-    let error = until("the daemon reports the other log", || {
-        cluster_of(&venue.rigs[1])["error"].as_str().map(str::to_owned)
-    });
+    let error =
+        until("the daemon reports the other log", || cluster_of(&venue.rigs[1])["error"].as_str().map(str::to_owned));
     assert!(error.contains("audit verify --witness"), "{error}");
     // The witness still has the old records, and another rig is not affected.
     assert_eq!(verify(&venue.rigs[0], &[]).0, 0);
@@ -458,7 +458,10 @@ fn a_hanging_server_delays_no_call() {
         let mode = if n % 2 == 0 { "Mix" } else { "Play" };
         control.call("conductor_switch_mode", json!({ "mode": mode })).unwrap();
     }
-    venue.rigs[1].call("conductor_send_midi", json!({ "port": "synth", "message_type": "NoteOn", "channel": 0, "note": 60, "velocity": 1 }));
+    venue.rigs[1].call(
+        "conductor_send_midi",
+        json!({ "port": "synth", "message_type": "NoteOn", "channel": 0, "note": 60, "velocity": 1 }),
+    );
     assert_eq!(ear.hear().unwrap()[1], 60);
     venue.server.freeze(false);
     venue.all_connected();

@@ -247,7 +247,8 @@ pub async fn make_token(
     description: String,
 ) -> Result<ConfigPlan, ToolError> {
     let base = present_bytes(&cx.studio)?;
-    let draft = with_surroundings(&cx.studio, |around| plan::draft_token(&base, list, change, description.clone(), around));
+    let draft =
+        with_surroundings(&cx.studio, |around| plan::draft_token(&base, list, change, description.clone(), around));
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 

@@ -1,6 +1,6 @@
-//! `token.change`: a hidden tool for a person. It adds or removes an HTTP token, or a key of another
-//! rig, as a plan, and applies the plan at once. The change is therefore stored, recorded and can be undone like any
-//! other change of the configuration.
+//! `token.change`: a hidden tool for a person. It adds or removes an HTTP token, or a key of
+//! another rig, as a plan, and applies the plan at once. The change is therefore stored, recorded
+//! and can be undone like any other change of the configuration.
 
 use super::plan_apply;
 use super::plans::Applied;
@@ -29,8 +29,10 @@ enum List {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let mut definition = tool("token.change", Tier::ConfigChange, TOOLSET, owner, run)
-        .text("Change token", "Adds or removes a row of [[http.tokens]], [[cluster.deciders]] or [[cluster.rigs]] in config.toml.");
+    let mut definition = tool("token.change", Tier::ConfigChange, TOOLSET, owner, run).text(
+        "Change token",
+        "Adds or removes a row of [[http.tokens]], [[cluster.deciders]] or [[cluster.rigs]] in config.toml.",
+    );
     definition.hidden = true;
     definition
 }

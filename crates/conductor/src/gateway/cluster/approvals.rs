@@ -35,8 +35,7 @@ async fn share(session: &Session, link: &Link) -> Result<std::convert::Infallibl
         let questions = open_questions(session);
         let bytes = serde_json::to_vec(&questions).unwrap_or_default();
         if shared.as_ref() != Some(&bytes) {
-            let draft =
-                Draft { subject: ask_subject(rig), expected: None, id: None, body: bytes.clone().into() };
+            let draft = Draft { subject: ask_subject(rig), expected: None, id: None, body: bytes.clone().into() };
             match link.store(draft).await {
                 Ok(_) => shared = Some(bytes),
                 Err(StoreError::Link(why)) => return Err(why),
@@ -71,12 +70,7 @@ fn open_questions(session: &Session) -> Questions {
 }
 
 /// Reads the stored decision about an open question and applies it.
-async fn look(
-    session: &Session,
-    link: &Link,
-    id: Uuid,
-    refused: &mut BTreeSet<Uuid>,
-) -> Result<(), LinkError> {
+async fn look(session: &Session, link: &Link, id: Uuid, refused: &mut BTreeSet<Uuid>) -> Result<(), LinkError> {
     let studio = &session.studio;
     let is_open = studio.approvals.store().read(|pending| pending.waiting().any(|it| it.id == id));
     if !is_open || refused.contains(&id) {

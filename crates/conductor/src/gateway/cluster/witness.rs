@@ -78,9 +78,7 @@ impl Ends {
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Result<T, Stop> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T, Stop> {
     Ok(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??)
 }
 
