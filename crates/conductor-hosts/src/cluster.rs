@@ -2,7 +2,8 @@
 //!
 //! A [`Link`] is one connection. It does not reconnect: when it is lost, its owner opens another
 //! one and reads again what the server has. Every request ends after [`PATIENCE`], so a server
-//! that hangs delays only the task that uses the link. Not here: what is sent, and what an answer means.
+//! that hangs delays only the task that uses the link. Not here: what is sent, and what an answer
+//! means.
 
 #[cfg(not(feature = "cluster"))]
 #[path = "cluster/absent.rs"]

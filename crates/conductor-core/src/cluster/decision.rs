@@ -378,7 +378,7 @@ mod tests {
             let mut bytes = signed(&record, 1, Answer::Allow).to_json();
             let at = at % bytes.len();
             bytes[at] ^= flip;
-            // JSON has several forms of the same text, such as escapes. The signed content must be equal.
+            // JSON has several forms of the same text. The signed content must be equal.
             if let Ok(answer) = judged(&bytes, Some(&record), &[decider(1, Tier::ALL)]) {
                 let read: Decision = serde_json::from_slice(&bytes).unwrap();
                 prop_assert_eq!(read, signed(&record, 1, answer));

@@ -90,7 +90,8 @@ impl Follower {
     }
 
     /// The next records to publish, at most `most`, and the last record that was read. Records
-    /// after `durable` are not read, because a power cut could still remove them. Blocks on disk I/O.
+    /// after `durable` are not read, because a power cut could still remove them. Blocks on disk
+    /// I/O.
     pub fn read(&mut self, durable: Seq, most: usize) -> io::Result<(Vec<Published>, Option<Seq>)> {
         let (mut found, mut through) = (Vec::new(), None);
         while found.len() < most {
