@@ -397,11 +397,20 @@ export interface Reads {
       /** Oldest first, one per `interval_ms`; at most an hour. */
       samples: HealthSample[]; interval_ms: number;
       latency: Meters['latency']; circuits: Circuit[]; checks: Check[];
+      /** Null without `[cluster]`. */
+      rigs: Rigs | null;
     };
   };
   clients: { params: {}; answer: { clients: ClientSetup[]; connected: ConnectedClient[]; program: string } };
   tools: { params: {}; answer: { tools: ToolNow[] } };
   sessions: { params: {}; answer: { sessions: SessionNow[] } };
+}
+
+/** The rigs of `[cluster]`, as `conductor rigs` lists them. */
+export interface Rigs { rig: string; connected: boolean; error: string | null; rigs: RigNow[] }
+export interface RigNow {
+  rig: string; state: 'up' | 'unknown'; version?: string; config_hash?: string; mode?: string | null; drops?: number | null;
+  waiting?: number; last_seen?: string;
 }
 
 export interface ModeMappings {

@@ -149,8 +149,17 @@ class ViewHealth extends View {
           <section class="panel" aria-label="Checks"><header><h2>Checks</h2><span class="grow"></span><button class="btn small quiet" type="button" @click=${() => this.load()}>Check again</button></header>${checks.length ? html`<ul>${repeat([...bad, ...checks.filter((it) => it.grade === 'ok')], (it) => it.check, (it) => html`<li class="check-row"><span class="dot ${it.grade === 'ok' ? 'on' : it.grade === 'note' ? 'warn' : 'bad'}" role="img" aria-label=${it.grade}></span><strong>${name(it.check, 40)}</strong><span>${lines(homely(it.detail))}${it.cure ? html`<br><span class="dim">${lines(homely(it.cure))}</span>` : nothing}</span></li>`)}</ul>` : html`<div class="empty"><p>The checks have not run yet.</p></div>`}</section>
           <div class="stack gap">
             <section class="panel" aria-label="Latency histogram"><header><h2>Latency since the start</h2></header><div class="body">${this.histogram(state.meters.latency)}</div></section>
+            ${this.rigs(this.report?.rigs ?? null)}
             <section class="panel" aria-label="Circuit breakers"><header><h2>Circuit breakers</h2></header>${circuits.length ? html`<ul>${circuits.map((it) => html`<li class="check-row"><span class="dot ${it.state === 'Passing' ? 'on' : it.state === 'Probing' ? 'warn' : 'bad'}" role="img" aria-label=${it.state}></span><strong>${name(it.tool, 30)}</strong><span class="row wrap"><span class="grow">${it.state === 'Passing' ? 'passing again' : `${it.state.toLowerCase()} after ${it.failures} failures`}${it.targets[0]?.cause ? html`<br><span class="dim">${name(it.targets[0].cause.message, 80)}</span>` : nothing}</span>${it.state === 'Passing' ? nothing : html`<button class="btn small" type="button" @click=${() => this.reset(it.tool)}>Reset</button>`}</span></li>`)}</ul>` : html`<div class="body dim small">No circuit breaker is open. A tool that keeps failing is switched off and listed here with the reason.</div>`}</section>
           </div></div></div>`;
+  }
+
+  /** @param {import('../contract.d.ts').Rigs | null} rigs */
+  rigs(rigs) {
+    if (!rigs) return nothing;
+    return html`<section class="panel" aria-label="Rigs"><header><h2>Rigs</h2><span class="grow"></span><span class="chip ${rigs.connected ? 'good' : 'warn'}">${rigs.connected ? 'connected' : 'no server'}</span></header>
+      ${rigs.error ? html`<div class="body dim small">${lines(rigs.error)}</div>` : nothing}
+      <ul>${rigs.rigs.slice(0, 100).map((it) => html`<li class="check-row"><span class="dot ${it.state === 'up' ? 'on' : 'warn'}" role="img" aria-label=${it.state}></span><strong>${name(it.rig, 32)}</strong><span>${it.state === 'up' ? html`mode ${name(it.mode ?? '–', 40)}, version ${name(it.version ?? '–', 20)}, ${count(it.drops ?? 0)} drops` : html`<span class="dim">unknown</span>`}</span></li>`)}</ul></section>`;
   }
 
   /** @param {HealthSample[]} samples @param {Chart['series'][number]} series */

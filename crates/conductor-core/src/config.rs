@@ -8,6 +8,7 @@
 mod absolute;
 pub(crate) mod action;
 mod audit;
+mod cluster;
 mod continuous;
 pub(crate) mod device;
 pub(crate) mod form;
@@ -35,6 +36,7 @@ pub(crate) mod trigger;
 pub(crate) mod webhooks;
 
 pub use audit::{Audit, AuditDetail, ReadOnlySync};
+pub use cluster::{Cluster, ClusterRig, Decider};
 pub use device::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Protocol, Route,
 };
@@ -106,6 +108,8 @@ pub struct Config {
     pub http: Http,
     /// `[[webhooks]]`.
     pub webhooks: Vec<Webhook>,
+    /// `[cluster]`.
+    pub cluster: Cluster,
     /// `[mcp]`.
     pub mcp: Mcp,
     /// `[live]`.
@@ -220,6 +224,7 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             webhooks: Vec::new(),
+            cluster: Cluster::default(),
             mcp: Mcp::default(),
             plugins: Plugins::new(),
             tools: Tools::default(),

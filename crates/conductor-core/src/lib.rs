@@ -4,7 +4,8 @@
 //! follow the frontmost window ([`focus`]), the approval pad ([`approval_pad`]), and templates of
 //! known controllers ([`templates`]). For the pipeline it contains plans and approvals ([`plan`],
 //! [`pending`]), policy ([`policy`], [`breaker`]), journals of scripts ([`script`]), audit records
-//! ([`audit`]) and errors ([`error`]).
+//! ([`audit`]) and errors ([`error`]). For several rigs with one server it contains the formats of
+//! their messages ([`cluster`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test
 //! and the daemon run the same code.
@@ -15,6 +16,7 @@ pub mod action;
 pub mod approval_pad;
 pub mod audit;
 pub mod breaker;
+pub mod cluster;
 pub mod command;
 pub mod config;
 pub mod digest;

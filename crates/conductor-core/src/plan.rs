@@ -244,7 +244,29 @@ pub fn draft_plugin(
     finish(base_text, &before, &result, &after, vec![row])
 }
 
-/// A change of the rows of `[[http.tokens]]`.
+/// A list of rows that a person changes with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowList {
+    /// `[[http.tokens]]`.
+    Tokens,
+    /// `[[cluster.deciders]]`.
+    Deciders,
+    /// `[[cluster.rigs]]`.
+    Rigs,
+}
+
+impl RowList {
+    /// The section and the key of the list, and the word for one row.
+    pub const fn path(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Tokens => ("http", "tokens", "token"),
+            Self::Deciders => ("cluster", "deciders", "decider"),
+            Self::Rigs => ("cluster", "rigs", "rig"),
+        }
+    }
+}
+
+/// A change of the rows of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum TokenChange<'a> {
     /// Adds a row with these keys.
@@ -253,9 +275,10 @@ pub enum TokenChange<'a> {
     Remove(&'a str),
 }
 
-/// Adds or removes a token. Only a person can make this change.
+/// Adds or removes a row of a list. Only a person can make this change.
 pub fn draft_token(
     base: &[u8],
+    list: RowList,
     change: TokenChange<'_>,
     description: String,
     surroundings: &Surroundings<'_>,
@@ -263,7 +286,7 @@ pub fn draft_token(
     let base_text = text_of(base)?;
     let mut editor = Editor::new(base_text, surroundings)?;
     let before = Known::of(editor.view());
-    editor.change_token(change)?;
+    editor.change_token(list, change)?;
     let (result, after) = editor.into_result();
     let row = ChangeRow { change_type: "ChangeToken", description, ..ChangeRow::default() };
     finish(base_text, &before, &result, &after, vec![row])

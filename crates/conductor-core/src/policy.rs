@@ -74,6 +74,8 @@ named_enum! {
         Pad = "pad",
         /// A paired phone.
         Phone = "phone",
+        /// A person on another rig, with a key that was enrolled on this rig.
+        Rig = "rig",
     }
 }
 
@@ -83,12 +85,12 @@ impl Channel {
         match floor {
             Floor::Client => true,
             Floor::Local => match self {
-                Self::Cli | Self::Terminal | Self::Console | Self::Pad | Self::Phone => true,
+                Self::Cli | Self::Terminal | Self::Console | Self::Pad | Self::Phone | Self::Rig => true,
                 Self::Client => false,
             },
             Floor::Pad => match self {
                 Self::Pad => true,
-                Self::Cli | Self::Terminal | Self::Console | Self::Client | Self::Phone => false,
+                Self::Cli | Self::Terminal | Self::Console | Self::Client | Self::Phone | Self::Rig => false,
             },
         }
     }

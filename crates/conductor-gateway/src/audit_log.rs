@@ -13,6 +13,7 @@
 
 mod copy;
 pub mod files;
+pub mod follow;
 pub mod keys;
 pub mod layout;
 pub mod lines;
@@ -321,6 +322,16 @@ impl AuditLog {
     /// The end of the log, which `audit verify` compares with the files.
     pub fn head(&self) -> Option<Head> {
         self.shared.segments().head()
+    }
+
+    /// The last record that is on the disk.
+    pub fn durable(&self) -> Option<Head> {
+        self.shared.segments().durable
+    }
+
+    /// The last record that a witness of the log must have.
+    pub fn last_published(&self) -> Option<Seq> {
+        self.shared.segments().last_published
     }
 
     /// Whether a record can be written now. Checked before a handler without an intent runs.

@@ -73,6 +73,29 @@ pub struct NetworkNow {
     pub http: Vec<HttpNow>,
     /// The webhooks that Conductor sends.
     pub webhooks: Vec<WebhookNow>,
+    /// The connection to the server of several rigs; absent without `[cluster]`.
+    pub cluster: Option<ClusterNow>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ClusterNow {
+    /// Name of this rig.
+    pub rig: String,
+    /// Address of the server.
+    pub server: String,
+    /// Whether the server is connected.
+    pub connected: bool,
+    /// Last record of the audit log that the server has confirmed.
+    pub witnessed_through: Option<u64>,
+    /// Number of records from there to the last one with an effect. They are published later, in
+    /// order.
+    pub unwitnessed: u64,
+    /// Number of decisions of other rigs that were refused since the start.
+    pub refused_decisions: u64,
+    /// Number of events that were not sent since the start, because they were too many.
+    pub dropped_events: u64,
+    /// Why the connection or the witness failed.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -7,6 +7,7 @@
 pub mod apps;
 pub mod atomic_file;
 pub mod bridges;
+pub mod cluster;
 #[cfg(target_os = "linux")]
 pub mod confine;
 pub mod connection_limits;

@@ -38,6 +38,7 @@ BENCHES = [
     ("Patches", f"{CONDUCTOR} patch", None),
     ("Calls", f"{CLIENTS}/bench", None),
     ("Calls of other programs", f"python3 {CLIENTS}/outside_bench.py target/release", None),
+    ("Several rigs", "python3 crates/conductor-testkit/bench/rigs.py target/release/conductor", None),
     ("Console", "cargo test --release --locked --package conductor --features studio --test end_to_end -- --ignored --exact --nocapture console_page::a_thousand_events_a_second", None),
     ("Growth", f"{CONDUCTOR} growth", f"{CONDUCTOR} growth -- quick"),
 ]

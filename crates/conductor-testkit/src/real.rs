@@ -17,6 +17,8 @@ pub mod keyring;
 #[cfg(unix)]
 pub mod mido;
 #[cfg(unix)]
+pub mod nats;
+#[cfg(unix)]
 pub mod pd;
 #[cfg(unix)]
 pub mod postgres;

@@ -35,6 +35,7 @@ mod progress;
 mod prompt;
 mod question;
 mod remote;
+mod rigs;
 mod secrets;
 mod send;
 mod service;
@@ -120,6 +121,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Console(args) => console::run(args, home, out),
         Command::Pair(args) => pair::run(args, home, out),
         Command::Http(command) => http::run(command, home, out),
+        Command::Rigs(args) => rigs::run(args, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(command) => circuit::run(&command, home, out),
         Command::Secrets(command) => secrets::run(command, home, out),
@@ -272,12 +274,19 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
         Ok(person) => audit::Acceptor::Here(person, &remember),
     };
     let (clock, ids) = (RealClock::new(), RandomIds);
+    let witness = match command {
+        audit::AuditCommand::Verify(args) if args.witness.is_some() => {
+            Some(rigs::read_witness(home, &serving.config.cluster, args)?)
+        }
+        _ => None,
+    };
     let context = audit::Context {
         home: home.root(),
         head,
         remembered: &remembered,
         keychain_error: keychain_error.as_deref(),
         copy_to: settings.copy_to.as_deref(),
+        witness: witness.as_ref(),
         acceptor,
         clock: &clock,
         ids: &ids,

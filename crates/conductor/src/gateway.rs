@@ -6,6 +6,7 @@
 
 mod approval_pad;
 pub mod audit;
+pub mod cluster;
 pub mod grants;
 pub mod listener;
 pub mod live_watch;
@@ -19,6 +20,7 @@ use crate::doors::console::sessions::{Ended, Sessions};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::listener as mcp_listener;
 use crate::doors::phone::devices::Devices;
+use crate::gateway::cluster::Cluster;
 use crate::gateway::grants::{Grants, NoTls};
 use crate::gateway::listener::Http;
 use crate::gateway::phone::PhoneListener;
@@ -83,6 +85,7 @@ pub struct Gateway {
     /// The paired phones.
     pub phones: Arc<Devices>,
     webhooks: Arc<Webhooks>,
+    pub cluster: Arc<Cluster>,
     patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
@@ -205,11 +208,14 @@ impl Gateway {
         }
         let webhooks = Webhooks::new(&studio, &grants.secrets, runtime.clone(), log);
         webhooks.configure(&config.webhooks);
-        // Weak references, because both parts have a reference to the studio.
-        let (listeners, senders) = (Arc::downgrade(&http), Arc::downgrade(&webhooks));
+        let cluster = Cluster::new(&studio, &audit, owner, runtime.clone(), log);
+        cluster.configure(&config.cluster);
+        // Weak references, because these parts have a reference to the studio.
+        let (listeners, senders, rigs) = (Arc::downgrade(&http), Arc::downgrade(&webhooks), Arc::downgrade(&cluster));
         studio.report_network(move || NetworkNow {
             http: listeners.upgrade().map(|it| it.now()).unwrap_or_default(),
             webhooks: senders.upgrade().map(|it| it.now()).unwrap_or_default(),
+            cluster: rigs.upgrade().and_then(|it| it.now()),
         });
         let gateway = Gateway {
             studio,
@@ -218,6 +224,7 @@ impl Gateway {
             phone,
             phones,
             webhooks,
+            cluster,
             patches,
             grants,
             plugins,
@@ -335,6 +342,7 @@ impl Gateway {
         self.http.configure(&config.http, config.mcp.session_idle_s);
         self.open_phone_listener(config);
         self.webhooks.configure(&config.webhooks);
+        self.cluster.configure(&config.cluster);
         if seen != self.listed() {
             self.studio.events.changed(Change::Tools);
         }
@@ -418,6 +426,7 @@ impl Gateway {
         self.shared.stop.cancel();
         self.patches.stop();
         self.webhooks.stop();
+        self.cluster.stop();
         runtime.block_on(self.http.close());
         runtime.block_on(self.plugins.stop());
         runtime.block_on(async {

@@ -230,6 +230,14 @@ impl Entry {
         }
     }
 
+    /// Whether the record is published to a witness: every record except the outcome of a read.
+    pub fn is_published(&self) -> bool {
+        match self {
+            Self::Outcome(call, _) => call.tier.is_some_and(|it| it != Tier::ReadOnly),
+            Self::Segment { .. } | Self::Intent(_) | Self::Event { .. } | Self::Recovery { .. } => true,
+        }
+    }
+
     pub(super) fn write(&self, stamp: &Stamp, fields: &mut Fields<'_>) {
         if !matches!(self, Self::Segment { .. }) {
             uuid(fields, "id", stamp.id);

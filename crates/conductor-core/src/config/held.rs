@@ -488,7 +488,7 @@ fn add_row(tree: &mut Value, mode: &str, row: Value) {
 
 /// Lists whose entries grant permissions, so that removing an entry only removes permissions. `*`
 /// matches any name. An absent list is empty, except `live.file_roots`.
-const GRANTS: [&str; 14] = [
+const GRANTS: [&str; 16] = [
     "policy.rules",
     "tools.filesystem.roots",
     "tools.shell.commands",
@@ -498,6 +498,8 @@ const GRANTS: [&str; 14] = [
     "http.hooks",
     "http.hosts",
     "http.origins",
+    "cluster.deciders",
+    "cluster.rigs",
     "plugins.*.net",
     "plugins.*.files_read",
     "plugins.*.files_write",

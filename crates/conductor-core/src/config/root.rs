@@ -153,6 +153,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         audit: section(r, &mut f, "audit"),
         http: section(r, &mut f, "http"),
         webhooks: f.over(r, "webhooks", Vec::new(), &unique_rows(32, "name", "webhook")),
+        cluster: section(r, &mut f, "cluster"),
         mcp: section(r, &mut f, "mcp"),
         plugins: f.over(r, "plugins", Plugins::new(), &plugins::plugins()),
         tools: f.or_default(r, "tools", tools::tools),

@@ -4,7 +4,7 @@
 //! Not here: whether the result has new faults; the caller compares the faults before and after.
 
 use super::layout::{Layout, NewRow, Splice, Step, child, path, splice};
-use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, TokenChange, describe, write};
+use super::{Change, ChangeRow, PlanError, RowList, RowRef, Subject, Template, TokenChange, describe, write};
 use crate::config::{self, Config, Diagnostic, GLOBAL, Loaded, Rows, Surroundings, rows};
 use serde_json::{Map, Value, json};
 
@@ -196,28 +196,29 @@ impl<'a> Editor<'a> {
         })
     }
 
-    /// Adds or removes a row of `[[http.tokens]]`.
-    pub fn change_token(&mut self, change: TokenChange<'_>) -> Result<(), PlanError> {
+    /// Adds or removes a row of a list, such as `[[http.tokens]]`.
+    pub fn change_token(&mut self, list: RowList, change: TokenChange<'_>) -> Result<(), PlanError> {
+        let (section, key, what) = list.path();
         let name_of = |row: &Value| row.get("name").and_then(Value::as_str).map(str::to_owned);
-        let held = self.view.tree.pointer("/http/tokens").and_then(Value::as_array);
+        let held = self.view.tree.pointer(&format!("/{section}/{key}")).and_then(Value::as_array);
         let at = |name: Option<String>| held.into_iter().flatten().position(|it| name_of(it) == name);
         match change {
             TokenChange::Add(members) => {
                 let name = members.get("name").and_then(Value::as_str).map(str::to_owned);
                 if at(name.clone()).is_some() {
-                    let message = format!("there is already a token {:?}", name.unwrap_or_default());
+                    let message = format!("there is already a {what} {:?}", name.unwrap_or_default());
                     return Err(PlanError::Refused { message });
                 }
-                self.append("[[http.tokens]]", members, |tree| {
-                    let http = tree.as_object_mut()?.entry("http").or_insert_with(|| json!({})).as_object_mut()?;
-                    let tokens = http.entry("tokens").or_insert_with(|| json!([])).as_array_mut()?;
-                    tokens.push(Value::Object(members.clone()));
+                self.append(&format!("[[{section}.{key}]]"), members, |tree| {
+                    let table = tree.as_object_mut()?.entry(section).or_insert_with(|| json!({})).as_object_mut()?;
+                    let rows = table.entry(key).or_insert_with(|| json!([])).as_array_mut()?;
+                    rows.push(Value::Object(members.clone()));
                     Some(())
                 })
             }
             TokenChange::Remove(name) => match at(Some(name.to_owned())) {
-                Some(index) => self.remove(&path(&["http"]), "tokens", index),
-                None => Err(PlanError::Refused { message: format!("there is no token {name:?} in config.toml") }),
+                Some(index) => self.remove(&path(&[section]), key, index),
+                None => Err(PlanError::Refused { message: format!("there is no {what} {name:?} in config.toml") }),
             },
         }
     }

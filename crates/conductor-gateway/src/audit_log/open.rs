@@ -109,6 +109,7 @@ pub(super) fn open(
         rotated: Vec::new(),
         directory_dirty: false,
         durable,
+        last_published: durable.map(|it| it.seq),
         dirty_since_ms: None,
         waiters: VecDeque::new(),
         borders: start.border.into_iter().collect(),

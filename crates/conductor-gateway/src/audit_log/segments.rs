@@ -91,6 +91,8 @@ pub(super) struct Segments {
     pub rotated: Vec<Arc<dyn LogFile>>,
     pub directory_dirty: bool,
     pub durable: Option<Head>,
+    /// The last record that a witness of the log must have. After a start, the last record.
+    pub last_published: Option<Seq>,
     pub dirty_since_ms: Option<u64>,
     pub waiters: VecDeque<Waiter>,
     /// Ends of rotated segments that need a checkpoint.
@@ -149,6 +151,9 @@ impl Segments {
         active.len += self.buffer.len() as u64;
         self.chain = chain;
         self.records += 1;
+        if entry.is_published() {
+            self.last_published = Some(seq);
+        }
         if self.dirty_since_ms.is_none() {
             self.dirty_since_ms = Some(self.clock.now_ms());
         }

@@ -233,11 +233,16 @@ impl ApprovalQueue {
     }
 
     async fn report_decision(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
-        let detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
+        let mut detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
+        let person: Option<Principal> = by.parse().ok();
+        // A person on another rig is not a principal of this one.
+        if person.is_none() {
+            detail["by"] = by.into();
+        }
         let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
         studio.meters.decision(decision, channel.as_str());
         self.sessions.lock().asked_by.remove(&id);
-        let _ = studio.audit.event(by.parse().ok(), event, detail).await;
+        let _ = studio.audit.event(person, event, detail).await;
         studio.events.send(Event::ApprovalDecided(id));
     }
 }

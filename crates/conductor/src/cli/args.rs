@@ -96,6 +96,8 @@ pub enum Command {
     /// Show how other machines reach this daemon over HTTP
     #[command(subcommand)]
     Http(super::http::HttpCommand),
+    /// Show the rigs of a venue, answer their questions, and set up their server
+    Rigs(super::rigs::RigsArgs),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures

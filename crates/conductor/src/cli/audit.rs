@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use super::progress::{Progress, Unit};
 use clap::{Args, Subcommand, ValueEnum};
+use conductor_core::audit::line;
 use conductor_core::audit::memory::Remembered;
-use conductor_core::audit::verify::{Fault, Report, Seen, Verdict};
+use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
 use conductor_core::audit::{Head, InputHasher, KeyId};
+use conductor_core::cluster::witness::{Compared, Witness};
 use conductor_core::error::AuditResult;
 use conductor_core::principal::Principal;
 use conductor_core::text::escape;
@@ -58,6 +60,10 @@ pub enum AuditCommand {
     /// changes by a program that can read the signing key (secrets/audit.key), unless a second copy
     /// already has the records. Store that copy where this user cannot write, and compare it with
     /// --against.
+    ///
+    /// With --witness, the log is compared with the records that the NATS server of [cluster]
+    /// stored. This detects a missing, shortened, rolled back or replaced log even if the log, its
+    /// checkpoints and all keys of this rig were replaced together.
     ///
     /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 the log
     /// could not be read, 2 usage error.
@@ -116,6 +122,15 @@ pub struct VerifyArgs {
     /// Compare with a second copy: a folder of segments, or a jsonl export.
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
+    /// Compare with the witness on the NATS server: the one in [cluster], or the one given here.
+    #[arg(long, value_name = "SERVER", num_args = 0..=1, default_missing_value = "")]
+    pub witness: Option<String>,
+    /// Name of the rig in the witness; without this option, the one in [cluster]
+    #[arg(long, value_name = "NAME", requires = "witness")]
+    pub rig: Option<String>,
+    /// File with the key for the server; without this option, the one in [cluster]
+    #[arg(long, value_name = "FILE", requires = "witness")]
+    pub credentials: Option<PathBuf>,
     /// After the report, do the same as audit accept-rollback.
     #[arg(long)]
     pub accept: bool,
@@ -171,6 +186,8 @@ pub struct Context<'a> {
     /// Why the keychain cannot be read, if the configuration uses it.
     pub keychain_error: Option<&'a str>,
     pub copy_to: Option<&'a Path>,
+    /// The content of the witness, and the name of its server.
+    pub witness: Option<&'a (Witness, String)>,
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
@@ -395,9 +412,20 @@ fn checked(
 fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let layout = Layout::of(context.home);
     let progress = context.progress("checking the log");
-    let (mut report, held) =
-        checked(context.home, context.head, context.remembered, &mut |it| progress.add(line_size(it.line)))?;
+    let checked = checked(context.home, context.head, context.remembered, &mut |it| progress.add(line_size(it.line)));
     drop(progress);
+    let (mut report, held) = match (checked, context.witness) {
+        (Ok(checked), _) => checked,
+        // The witness knows whether there was a log.
+        (Err(_), Some(_)) if layout.segments(&Disk)?.is_empty() => {
+            (Verifier::new(Anchors::default()).finish(), "missing".to_owned())
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    let witnessed = context.witness.map(|(witness, _)| against_witness(&layout, witness, &report)).transpose()?;
+    for fault in witnessed.iter().flat_map(|it| &it.faults) {
+        report.add(fault.clone());
+    }
     let mut copy_note = None;
     if let Some(path) = &args.against {
         let compared = compare::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
@@ -407,15 +435,43 @@ fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
         }
     }
     if context.json {
-        writeln!(out, "{}", to_json(&report, &held, context.remembered, context.keychain_error))?;
+        let mut value = to_json(&report, &held, context.remembered, context.keychain_error);
+        if let (Some(it), Some((_, server))) = (&witnessed, context.witness) {
+            value["witness"] = json!({
+                "server": server, "records": it.records, "checkpoints": it.checkpoints, "equal": it.equal,
+                "duplicates": it.duplicates, "unpublished": it.unpublished, "last_seq": it.last,
+            });
+        }
+        writeln!(out, "{value}")?;
     } else {
         print_report(&report, &held, copy_note.as_deref(), out)?;
+        if let (Some(it), Some((_, server))) = (&witnessed, context.witness) {
+            let Compared { records, checkpoints, equal, unpublished, .. } = it;
+            writeln!(
+                out,
+                "witness on {}: {records} records and {checkpoints} checkpoints, {equal} equal hashes; \
+                 {unpublished} later records are not published yet",
+                escape(server)
+            )?;
+        }
         writeln!(out, "{}", rollback_note(context))?;
     }
     if args.accept {
         return accept_damage(&report, context, out);
     }
     Ok(report.verdict.exit_code())
+}
+
+/// Compares every valid record of the log with the witness.
+fn against_witness(layout: &Layout, witness: &Witness, report: &Report) -> Result<Compared, Failure> {
+    let mut comparison = witness.clone().compare();
+    let mut lines = Lines::over(segment_paths(&Disk, &layout.audit)?);
+    while let Some(line) = lines.next_line(&Disk)? {
+        // Damaged lines are already reported.
+        let Ok((links, hash)) = line::read(&line) else { break };
+        comparison.line(links.seq, hash, &line);
+    }
+    Ok(comparison.finish(report.end()))
 }
 
 /// Names the places that reveal a rollback, and the rollback that cannot be detected.

@@ -61,6 +61,12 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
         let error = webhook["error"].as_str().map(|it| format!(": {}", escape(it))).unwrap_or_default();
         row(out, "webhook", format_args!("{name}: {delivered} sent, {waiting} waiting, {dropped} dropped{error}"))?;
     }
+    if let Some(it) = status["cluster"].as_object().map(|_| &status["cluster"]) {
+        let state = if it["connected"] == true { "connected" } else { "not connected" };
+        let error = it["error"].as_str().map(|it| format!(": {}", escape(it))).unwrap_or_default();
+        let (rig, server, waiting) = (text(it, "rig"), text(it, "server"), &it["unwitnessed"]);
+        row(out, "cluster", format_args!("{rig} on {server}: {state}, {waiting} records not witnessed{error}"))?;
+    }
     for backend in list(status, "backends") {
         let reason = backend["reason"].as_str().map(|it| format!(": {it}")).unwrap_or_default();
         row(out, "backend", format_args!("{} {}{reason}", text(backend, "name"), text(backend, "state")))?;

@@ -158,6 +158,26 @@ impl DaemonLog {
         }
     }
 
+    /// The last record that is on the disk.
+    pub fn durable(&self) -> Option<Head> {
+        match &**self.state.load() {
+            State::Open { log, .. } => log.durable(),
+            State::Closed { .. } => None,
+        }
+    }
+
+    /// The last record that a witness of the log must have.
+    pub fn last_published(&self) -> Option<u64> {
+        match &**self.state.load() {
+            State::Open { log, .. } => log.last_published(),
+            State::Closed { .. } => None,
+        }
+    }
+
+    pub fn home(&self) -> &std::path::Path {
+        &self.home
+    }
+
     /// Whether `state/` contains a stored checkpoint.
     pub fn is_remembered(&self) -> bool {
         memory::recall(&Disk, &Layout::of(&self.home), None).is_ok_and(|found| !found.is_empty())

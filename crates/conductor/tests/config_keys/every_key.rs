@@ -455,6 +455,9 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("http.tls", Holds),
         ("http.tokens", Holds),
         ("webhooks", Holds),
+        ("cluster", Holds),
+        ("cluster.deciders", Holds),
+        ("cluster.rigs", Holds),
         ("mcp", Holds),
         ("live", Holds),
         ("live.osc", Holds),
@@ -576,6 +579,16 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     shown("webhooks[]", &["name", "url", "events", "secret"], || Elsewhere {
         file: "tests/end_to_end/team.rs",
         name: "an_event_reaches_a_receiver_that_was_down_also_after_a_restart",
+    });
+    let venue = |name| Elsewhere { file: "tests/end_to_end/cluster.rs", name };
+    shown("cluster", &["nats", "rig"], || venue("a_person_on_another_rig_answers_and_the_rigs_see_each_other"));
+    shown("cluster", &["credentials", "ca"], || venue("a_rig_uses_tls_and_its_own_credentials"));
+    shown("cluster.deciders[]", &["name", "key"], || {
+        venue("a_person_on_another_rig_answers_and_the_rigs_see_each_other")
+    });
+    shown("cluster.deciders[]", &["tiers"], || venue("a_key_allows_only_the_tiers_that_were_enrolled"));
+    shown("cluster.rigs[]", &["name", "key", "decides_for"], || {
+        venue("a_stolen_rig_key_cannot_write_for_another_rig_or_decide_for_it")
     });
     shown("mcp", &["tools", "tool_names", "max_message_bytes", "max_connections", "page_size"], || {
         test!(mcp::clients_see_what_the_file_says)
@@ -742,7 +755,7 @@ const PARTS: [&[&str]; 7] = [
     &["devices"],
     &["config", "advanced_settings", "performance", "led", "per_app_modes", "logging"],
     &["policy", "limits", "circuit", "retry"],
-    &["audit", "http", "mcp", "webhooks"],
+    &["audit", "cluster", "http", "mcp", "webhooks"],
     &["live", "patch"],
     &["plugins", "tools", "secrets"],
 ];

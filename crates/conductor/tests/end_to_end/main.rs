@@ -11,6 +11,7 @@ mod audit_kill;
 mod canary;
 mod client_setup;
 mod clients;
+mod cluster;
 mod commands;
 mod console_desktop;
 mod console_page;

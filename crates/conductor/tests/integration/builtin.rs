@@ -21,6 +21,8 @@ use conductor_hosts::files::Files;
 use conductor_hosts::shell::Shell;
 use conductor_hosts::system::RandomIds;
 use conductor_hosts::web::{Web, system_tls};
+#[cfg(unix)]
+use conductor_testkit::real::postgres;
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};

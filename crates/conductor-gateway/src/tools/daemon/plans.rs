@@ -242,11 +242,13 @@ pub async fn make_plugin(
 /// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
 pub async fn make_token(
     cx: &Context,
+    list: plan::RowList,
     change: plan::TokenChange<'_>,
     description: String,
 ) -> Result<ConfigPlan, ToolError> {
     let base = present_bytes(&cx.studio)?;
-    let draft = with_surroundings(&cx.studio, |around| plan::draft_token(&base, change, description.clone(), around));
+    let draft =
+        with_surroundings(&cx.studio, |around| plan::draft_token(&base, list, change, description.clone(), around));
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 

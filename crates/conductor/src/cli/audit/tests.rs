@@ -84,6 +84,7 @@ impl ApprovalQueue {
             remembered: &remembered,
             keychain_error: None,
             copy_to: Some(&copy_to),
+            witness: None,
             acceptor,
             clock: &*self.time,
             ids: &*self.ids,

@@ -224,8 +224,10 @@ impl Console {
                 let latency = self.seen.lock().frame.latencies.to_json();
                 let home = self.control.home.clone();
                 let checks = blocking(move || crate::cli::doctor_checks(&home)).await?;
+                // Without `[cluster]`, there are no rigs.
+                let rigs = self.control.gateway.cluster.rigs().await.ok();
                 json!({
-                    "samples": self.health.samples(), "interval_ms": health::INTERVAL_MS, "latency": latency,
+                    "rigs": rigs, "samples": self.health.samples(), "interval_ms": health::INTERVAL_MS, "latency": latency,
                     "circuits": call::circuits(&self.control), "checks": checks.map_err(internal)?,
                 })
             }

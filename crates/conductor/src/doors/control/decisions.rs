@@ -186,7 +186,7 @@ pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -
     Ok(json!({ "address": bound.to_string(), "url": format!("{}/mcp", http.url(bound)), "token_file": token_file }))
 }
 
-/// Adds or removes an HTTP token, and waits until the change is in force.
+/// Adds or removes an HTTP token, or a key of another rig, and waits until the change is in force.
 pub async fn change_token(control: &Control, caller: Caller, change: Value) -> Result<Value, ToolError> {
     let change = Call::new(control.person(caller)?, "token.change", change);
     let applied = run(control, change).await?;

@@ -9,6 +9,7 @@ use super::streams::{self, Stream};
 use super::{Caller, Control, call, decisions, plugins, secrets};
 use crate::doors::console;
 use crate::doors::phone;
+use conductor_core::cluster;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::policy::Channel;
@@ -49,6 +50,15 @@ requests! {
     // `row` contains the keys of `[[http.tokens]]`, with the digest of the token.
     TokenAdd = "http.token.add" slow { row: Map<String, Value> }
     TokenRemove = "http.token.remove" slow { name: String }
+
+    // The rigs of `[cluster]`, their open questions, and a person's answer to one of them.
+    RigsList = "rigs.list" slow {}
+    RigsQuestions = "rigs.questions" slow {}
+    // `question` is the digest of the question that the person was shown.
+    RigsDecide = "rigs.decide" slow { rig: String, id: String, question: Digest, answer: cluster::Answer }
+    // `list` is `deciders` or `rigs`; `row` contains the keys of the new row.
+    RigsEnrol = "rigs.enrol" slow { list: String, row: Map<String, Value> }
+    RigsRemove = "rigs.remove" slow { list: String, name: String }
 
     // Reads the file again, and describes the parts that are not in force.
     ConfigReload = "config.reload" slow {}
@@ -137,6 +147,18 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
         Request::HttpOpen { address } => decisions::open_http(control, caller, address).await?,
         Request::TokenAdd { row } => decisions::change_token(control, caller, json!({ "add": row })).await?,
         Request::TokenRemove { name } => decisions::change_token(control, caller, json!({ "remove": name })).await?,
+        Request::RigsList {} => control.gateway.cluster.rigs().await?,
+        Request::RigsQuestions {} => control.gateway.cluster.questions().await?,
+        Request::RigsDecide { rig, id, question, answer } => {
+            let person = control.person(caller)?;
+            control.gateway.cluster.decide(&person, &rig, &id, question, answer).await?
+        }
+        Request::RigsEnrol { list, row } => {
+            decisions::change_token(control, caller, json!({ "list": list, "add": row })).await?
+        }
+        Request::RigsRemove { list, name } => {
+            decisions::change_token(control, caller, json!({ "list": list, "remove": name })).await?
+        }
         Request::ConfigReload {} => decisions::reload(control).await?,
         Request::ConfigAccept { hash } => decisions::accept_config(control, control.person(caller)?, &hash).await?,
         Request::PerformanceSet { on } => {
@@ -247,6 +269,11 @@ mod tests {
             "plugins.disable",
             "plugins.enable",
             "plugins.list",
+            "rigs.decide",
+            "rigs.enrol",
+            "rigs.list",
+            "rigs.questions",
+            "rigs.remove",
             "secrets.list",
             "secrets.remove",
             "secrets.rotate",
