@@ -13,6 +13,8 @@ const { privateKey } = await generateKeyPair("ES256", { extractable: true });
 const jwk = { ...(await exportJWK(privateKey)), kid: "first", use: "sig", alg: "ES256" };
 
 const server = createServer();
+// A slow machine must not close a connection that the client is about to use again.
+server.keepAliveTimeout = 120_000;
 await new Promise((done) => server.listen(0, "127.0.0.1", done));
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
