@@ -67,4 +67,6 @@ provider.use(async (context, next) => {
 });
 
 server.on("request", provider.callback());
+// Notices of the server on a pipe that nobody reads any more are dropped.
+process.stdout.on("error", () => {});
 process.stdout.write(`${JSON.stringify({ issuer })}\n`);
