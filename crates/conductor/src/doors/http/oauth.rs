@@ -241,7 +241,7 @@ impl Oauth {
         }))
     }
 
-    /// The keys of the issuer. With `again`, the keys are read again, unless that happened just now.
+    /// The keys of the issuer. With `again`, they are read again, unless that happened just now.
     async fn keys(&self, clock: &dyn Clock, again: bool) -> Result<Arc<Vec<Key>>, Refused> {
         let older = |at: Option<Micros>, than_us: u64| at.is_none_or(|it| clock.now().since(it) >= than_us);
         let wanted = || {
