@@ -622,7 +622,7 @@ mod tests {
         }
 
         async fn refused(&self, token: &str) -> (u16, String) {
-            let refused = self.oauth.admit(&*self.clock, token).await.err().expect("a refusal");
+            let refused = self.oauth.admit(&*self.clock, token).await.expect_err("a refusal");
             (refused.status.as_u16(), refused.reason)
         }
     }
