@@ -244,7 +244,8 @@ class PhoneApp extends LitElement {
     if (!question) return this.idle();
     const at = list.findIndex((it) => it.id === question.id);
     const left = question.expires_at ? Date.parse(question.expires_at) - (Date.now() + this.offset) : 0;
-    const gone = this.state !== null && at < 0;
+    // While the answer of this phone is sent, the request may leave the list.
+    const gone = !this.busy && this.state !== null && at < 0;
     return html`<main>
       ${this.said ? html`<p class="last-line" role="status">${this.said}</p>` : nothing}
       ${list.length > 1 || (gone && list.length) ? html`<nav class="pager" aria-label="Requests"><button class="btn quiet" type="button" aria-label="Previous request" ?disabled=${at <= 0} @click=${() => this.move(-1)}>‹</button>
@@ -252,7 +253,7 @@ class PhoneApp extends LitElement {
         <button class="btn quiet" type="button" aria-label="Next request" ?disabled=${at === list.length - 1} @click=${() => this.move(1)}>›</button></nav>` : nothing}
       ${this.card(question, left)}
       ${this.others()}</main>
-      ${gone || left <= 0 ? html`<div class="answer"><p class="note" role="status">This request has expired or was answered elsewhere.</p><button class="btn" type="button" @click=${() => this.choose(list.find((it) => it.id !== question.id) ?? null)}>${list.length ? 'Next request' : 'Close'}</button></div>` : this.decision(question)}`;
+      ${gone || (left <= 0 && !this.busy) ? html`<div class="answer"><p class="note" role="status">This request has expired or was answered elsewhere.</p><button class="btn" type="button" @click=${() => this.choose(list.find((it) => it.id !== question.id) ?? null)}>${list.length ? 'Next request' : 'Close'}</button></div>` : this.decision(question)}`;
   }
 
   others() {

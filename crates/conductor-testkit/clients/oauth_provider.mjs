@@ -17,7 +17,7 @@ export class TestProvider {
 
   get clientMetadata() {
     return {
-      client_name: "a client of the tests", application_type: "native", redirect_uris: [REDIRECT], grant_types: ["authorization_code"],
+      client_name: `a client for ${this.scope}`, application_type: "native", redirect_uris: [REDIRECT], grant_types: ["authorization_code"],
       response_types: ["code"], token_endpoint_auth_method: "none", scope: this.scope,
     };
   }
@@ -49,6 +49,14 @@ export class TestProvider {
     return this.verifier;
   }
 
+  saveDiscoveryState(state) {
+    this.discovered = state;
+  }
+
+  discoveryState() {
+    return this.discovered;
+  }
+
   /** Follows the redirects of the authorization server until it sends the code to the client. */
   async redirectToAuthorization(start) {
     this.steps.push(`authorize ${start.searchParams.get("code_challenge_method")} ${start.searchParams.get("resource")}`);
@@ -67,6 +75,7 @@ export class TestProvider {
       url = new URL(next, url);
       if (url.href.startsWith(REDIRECT)) {
         this.code = url.searchParams.get("code");
+        this.issuer = url.searchParams.get("iss");
         if (!this.code) throw new Error(`no code: ${url.searchParams.get("error")} ${url.searchParams.get("error_description")}`);
         return;
       }

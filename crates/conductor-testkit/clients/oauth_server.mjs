@@ -1,6 +1,6 @@
 // A real authorization server (oidc-provider) on loopback, for tests: node oauth_server.mjs ACCOUNT RESOURCE...
 //
-// Every person who signs in is ACCOUNT, and consents to the requested scopes. Tokens are JWTs for one of the resources. `POST /forge`
+// Every person who signs in is ACCOUNT, and consents to the requested scopes that are in the name of the client. Tokens are JWTs for one of the resources. `POST /forge`
 // signs any claims with the key of the server; a real server has no such route. Prints its issuer when it is ready.
 import { createServer } from "node:http";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
@@ -13,12 +13,15 @@ const { privateKey } = await generateKeyPair("ES256", { extractable: true });
 const jwk = { ...(await exportJWK(privateKey)), kid: "first", use: "sig", alg: "ES256" };
 
 const server = createServer();
+// A slow machine must not close a connection that the client is about to use again.
+server.keepAliveTimeout = 120_000;
 await new Promise((done) => server.listen(0, "127.0.0.1", done));
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
 const provider = new Provider(issuer, {
   jwks: { keys: [jwk] },
   scopes: ["openid", ...SCOPES],
+  clientDefaults: { id_token_signed_response_alg: "ES256" },
   findAccount: (_context, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
   interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
   cookies: { keys: ["a key for tests"] },
@@ -51,7 +54,12 @@ provider.use(async (context, next) => {
   } else {
     const grant = (grantId && await provider.Grant.find(grantId)) || new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
     if (prompt.details.missingOIDCScope) grant.addOIDCScope(prompt.details.missingOIDCScope.join(" "));
-    for (const [resource, scopes] of Object.entries(prompt.details.missingResourceScopes ?? {})) grant.addResourceScope(resource, scopes.join(" "));
+    const { clientName } = await provider.Client.find(params.client_id);
+    const wished = new Set(clientName.split(" "));
+    for (const [resource, scopes] of Object.entries(prompt.details.missingResourceScopes ?? {})) {
+      grant.addResourceScope(resource, scopes.filter((it) => wished.has(it)).join(" "));
+      grant.rejectResourceScope(resource, scopes.filter((it) => !wished.has(it)).join(" "));
+    }
     result = { consent: { grantId: await grant.save() } };
   }
   context.respond = false;
@@ -59,4 +67,6 @@ provider.use(async (context, next) => {
 });
 
 server.on("request", provider.callback());
+// Notices of the server on a pipe that nobody reads any more are dropped.
+process.stdout.on("error", () => {});
 process.stdout.write(`${JSON.stringify({ issuer })}\n`);

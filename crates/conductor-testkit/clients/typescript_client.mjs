@@ -44,7 +44,7 @@ try {
 } catch (fault) {
   // The SDK has found the authorization server, registered the client and asked for the code.
   if (!authProvider?.code) throw fault;
-  await first.finishAuth(authProvider.code);
+  await first.finishAuth(authProvider.code, authProvider.issuer);
   await client.close().catch(() => {});
   await client.connect(transport());
 }

@@ -29,7 +29,8 @@ fn authorization_server(node: &Path, resources: &[&str]) -> (Killed, String) {
     command.args(["oauth_server.mjs", ACCOUNT]).args(resources).current_dir(clients());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // The pipe stays open: the server writes notices later, and would fail on a closed pipe.
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
     (Killed(child), ready["issuer"].as_str().unwrap().to_owned())
 }

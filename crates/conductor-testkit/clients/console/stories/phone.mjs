@@ -139,6 +139,7 @@ export default async function (stage) {
   await page.waitForFunction(() => !document.querySelector(".answer button[disabled]"));
   await shoot(page, "phone-plan");
   await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByText(/^Applied/).waitFor();
   await stage.until("the file has the mapping", async () => (await stage.read("config.toml")).includes("opens the filter"));
 
   // The record has the channel and the name of the phone; nothing has the secret or the key.

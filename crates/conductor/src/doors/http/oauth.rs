@@ -241,7 +241,7 @@ impl Oauth {
         }))
     }
 
-    /// The keys of the issuer. With `again`, the keys are read again, unless that happened just now.
+    /// The keys of the issuer. With `again`, they are read again, unless that happened just now.
     async fn keys(&self, clock: &dyn Clock, again: bool) -> Result<Arc<Vec<Key>>, Refused> {
         let older = |at: Option<Micros>, than_us: u64| at.is_none_or(|it| clock.now().since(it) >= than_us);
         let wanted = || {
@@ -622,7 +622,7 @@ mod tests {
         }
 
         async fn refused(&self, token: &str) -> (u16, String) {
-            let refused = self.oauth.admit(&*self.clock, token).await.err().expect("a refusal");
+            let refused = self.oauth.admit(&*self.clock, token).await.expect_err("a refusal");
             (refused.status.as_u16(), refused.reason)
         }
     }
