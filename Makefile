@@ -17,14 +17,14 @@ FAULTS ?= 1000
 SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test eval test-vm check check-macos check-windows test-windows build dist bench bench-quick instructions \
+.PHONY: help run test eval test-vm check check-macos check-windows test-portable test-windows build dist bench bench-quick instructions \
 	fuzz fuzz-seeded soak torture tools bench-tools test-tools screenshots
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	@[ -d target/quick ] || echo "conductor: the first build compiles about 350 crates; on two cores it takes some ten minutes"
+	@[ -x target/quick/conductor ] || echo "conductor: the first build compiles 400 crates, in 5 to 15 minutes of two cores; later starts take a second or two"
 	cargo run --profile quick --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what the tests need, and run all tests
@@ -56,6 +56,9 @@ check-windows: tools ## check the lints of the Windows code, on any machine; not
 	@.ci/install .ci/packages.windows
 	.ci/check-windows
 
+test-portable: tools ## run the suites that need neither Linux nor Wine, on a Mac or a Windows machine
+	.ci/test-portable
+
 test-windows: tools ## build for Windows, and run the suites of .ci/windows-suites under Wine
 	@.ci/install .ci/packages.windows
 	.ci/test-windows
@@ -66,11 +69,12 @@ screenshots: test-tools ## write the pictures of the console into docs/images
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
 
-dist: tools ## build and check the release artefacts: archive, Debian package, MCP bundle, SBOM
-	@.ci/install .ci/packages.dist
+dist: tools ## build and check the release artefacts: archive, Debian package, MCP bundle, SBOM, zip for Windows
+	@.ci/install .ci/packages.dist .ci/packages.windows
 	@command -v npm >/dev/null || .ci/install .ci/packages.node
 	@packaging/tools
 	packaging/dist
+	packaging/dist-windows
 
 bench: test-tools bench-tools ## measure everything beside its peers; writes docs/benchmarks.md and its plots
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio

@@ -212,7 +212,7 @@ export interface Question {
   any_args?: boolean;
   created_at: Timestamp;
   expires_at: Timestamp | null;
-  decided?: { by: string; channel: 'cli' | 'terminal' | 'console' | 'client' | 'pad'; at: Timestamp; reason?: string };
+  decided?: { by: string; channel: 'cli' | 'terminal' | 'console' | 'client' | 'pad' | 'phone'; at: Timestamp; reason?: string };
   /** Whether the call is held open now and its client waits. */
   held: boolean;
   /** Whether `scope: "session"` is possible. */
@@ -480,3 +480,23 @@ export interface ToolNow {
  * conductor_start_midi_learn, conductor_stop_midi_learn, conductor_switch_mode, conductor_set_device_enabled,
  * conductor_panic, conductor_create_mapping, conductor_update_mapping, conductor_delete_mapping,
  * conductor_plan_changes. docs/tools.md lists their arguments. */
+
+// The listener for phones. It has no route of the console.
+
+/** `POST /phone/pair` with the one-time secret of the link. */
+export interface PhonePair { secret: string }
+export interface PhonePaired { key: string; name: string }
+/** `GET /phone/about`: the certificate of the listener. */
+export interface PhoneAbout { fingerprint: string; self_signed: boolean }
+/** A waiting call or plan. */
+export type PhoneQuestion = Omit<Question, 'grantable' | 'answerable' | 'undoable'>;
+/** `GET /phone/state?seen=TAG`: waits until the state differs from the one with this tag. */
+export interface PhoneState {
+  tag: string; now: Timestamp; device: string; questions: PhoneQuestion[];
+  /** The number of requests that phones may not answer. */
+  elsewhere: number;
+}
+/** `POST /phone/full`: a page of all facts. */
+export interface PhoneFull { id: string; from: number }
+/** `POST /phone/decide`. A call is allowed once. */
+export interface PhoneDecide { id: string; answer: 'allow' | 'deny'; reason?: string }

@@ -235,15 +235,22 @@ export class View extends LitElement {
   /** Topics that this view shows; `null` means all. @type {string[] | null} */
   static topics = null;
 
+  /** Topics that make this view load its data again. @type {string[]} */
+  static reloadTopics = [];
+
   constructor() {
     super();
     /** @param {Event} event */
     this.onChange = (event) => {
       const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
-      const own = /** @type {typeof View} */ (this.constructor).topics;
+      const { topics: own, reloadTopics } = /** @type {typeof View} */ (this.constructor);
+      if (reloadTopics.length > 0 && (topics.has('all') || reloadTopics.some((it) => topics.has(it)))) this.load();
       if (!own || topics.has('all') || topics.has('connection') || own.some((it) => topics.has(it))) this.requestUpdate();
     };
   }
+
+  /** Loads the data of this view. @returns {Promise<void>} */
+  async load() {}
 
   createRenderRoot() {
     return this;

@@ -32,6 +32,9 @@ const TIERS = {
 };
 
 /** @param {import('../contract.d.ts').Tier} value */
+export const tierWords = (value) => TIERS[value]?.word ?? '';
+
+/** @param {import('../contract.d.ts').Tier} value */
 export const tier = (value) => html`<span class="chip ${TIERS[value]?.kind ?? ''}" title=${TIERS[value]?.word ?? ''}>${value}</span>`;
 
 /** A principal such as `socket:1000/claude-code`, as the client's name and the kind of its connection. @param {string} principal */

@@ -19,6 +19,7 @@ const LEARN_MS = 30_000;
 
 class ViewMappings extends View {
   static topics = ['meters', 'config', 'learning', 'modes', 'trace'];
+  static reloadTopics = ['config'];
   static properties = {
     modes: { state: true }, problems: { state: true }, search: { state: true }, mode: { state: true }, chosen: { state: true }, draft: { state: true },
     tab: { state: true }, simulation: { state: true }, learning: { state: true }, learned: { state: true }, toml: { state: true }, file: { state: true },
@@ -53,13 +54,6 @@ class ViewMappings extends View {
     /** @param {Event} event */
     this.onRecords = (event) => this.heard(/** @type {CustomEvent<import('../contract.d.ts').TraceRecord[]>} */ (event).detail);
     this.onHash = () => this.open();
-    const redraw = this.onChange;
-    /** @param {Event} event */
-    this.onChange = (event) => {
-      const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
-      if (topics.has('config') || topics.has('all')) this.load();
-      redraw(event);
-    };
   }
 
   connectedCallback() {

@@ -28,6 +28,7 @@ const VERDICTS = {
 
 class ViewWhy extends ListView {
   static topics = ['trace', 'modes', 'bindings', 'config'];
+  static reloadTopics = ['config'];
   static properties = { seq: { state: true }, event: { state: true }, device: { state: true }, mode: { state: true }, explanation: { state: true }, record: { state: true }, filter: { state: true }, problem: { state: true }, modes: { state: true } };
 
   constructor() {
@@ -45,13 +46,6 @@ class ViewWhy extends ListView {
     /** @type {import('../contract.d.ts').ModeMappings[]} */
     this.modes = [];
     this.onHash = () => this.follow();
-    const redraw = this.onChange;
-    /** @param {Event} event */
-    this.onChange = (event) => {
-      const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
-      if (topics.has('config') || topics.has('all')) this.load();
-      redraw(event);
-    };
   }
 
   connectedCallback() {

@@ -41,6 +41,7 @@ fn argument(arg: OscType) -> Option<OscArg> {
         OscType::Double(it) => OscArg::Float(it as f32),
         OscType::String(it) => OscArg::Text(it),
         OscType::Bool(it) => OscArg::Bool(it),
+        OscType::Char('\0') => OscArg::Text(String::new()),
         OscType::Char(it) => OscArg::Text(it.to_string()),
         OscType::Long(it) if i64::from(it as i32) == it => OscArg::Int(it as i32),
         OscType::Long(it) => OscArg::Float(it as f32),

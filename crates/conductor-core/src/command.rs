@@ -142,23 +142,38 @@ const CARRIERS: &[&str] = &[
     // Databases and archivers that can execute commands.
     "7z 7za ar bzip2 clickhouse cpio dd duckdb mariadb mongo mongosh mount mysql pax psql redis-cli sort split sqlite",
     "sqlite3 sqlplus tar unrar unzip xz zip",
+    // Programs of Windows.
+    "bitsadmin certutil cmd cmstp conhost control cscript explorer extexport forfiles hh ieexec infdefaultinstall",
+    "installutil msbuild msdt mshta msiexec mmc net netsh odbcconf pcalua pcwrun powershell powershell_ise",
+    "presentationhost psexec reg regasm regedit regsvcs regsvr32 rundll32 runas sc schtasks scriptrunner start",
+    "taskeng verclsid wmic wscript wsl wt xwizard",
 ];
 
-/// Whether a program executes its arguments. `python3.11` is treated as `python3`.
+/// The name of the file at the end of a path, as Unix or as Windows writes it.
+pub(crate) fn last_part(program: &str) -> &str {
+    program.rsplit(['/', '\\']).next().unwrap_or(program)
+}
+
+/// Whether a program executes its arguments. `python3.11` is treated as `python3`, and `cmd.exe` as
+/// `cmd`. The short name of a file on Windows can mean any program, and `cmd` executes the
+/// arguments of a batch file.
 pub fn is_carrier(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
+    // Windows ignores dots and spaces at the end.
+    let name = last_part(program).trim_end_matches([' ', '.']).to_ascii_lowercase();
+    let is_batch = name.ends_with(".bat") || name.ends_with(".cmd");
+    let is_short = name.split_once('~').is_some_and(|(_, it)| it.starts_with(|it: char| it.is_ascii_digit()));
+    if is_batch || is_short {
+        return true;
+    }
+    let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".com")).unwrap_or(&name);
     let plain = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
     let is_listed = |name: &str| CARRIERS.iter().flat_map(|it| it.split(' ')).any(|it| it == name);
     // Names such as `ld-linux-x86-64.so.2`, `pd-l2ork` and `x86_64-linux-gnu-gcc-12` match too.
     let is_family = name.starts_with("ld-") || name.starts_with("pd-");
-    is_family || [name.as_str(), plain].iter().any(|it| is_listed(it.rsplit_once("-gnu-").map_or(*it, |(_, it)| it)))
+    is_family || [name, plain].iter().any(|it| is_listed(it.rsplit_once("-gnu-").map_or(*it, |(_, it)| it)))
 }
 
 impl Template {
-    fn last_part(&self) -> &str {
-        self.program.rsplit('/').next().unwrap_or(&self.program)
-    }
-
     /// Fills the slots with these values and returns the words of the command.
     pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandError> {
         if let Some(slot) = values.keys().find(|it| !self.slots.contains_key(*it)) {
@@ -232,7 +247,7 @@ impl Template {
     /// match.
     fn fit(&self, argv: &[String]) -> Option<Vec<Ready>> {
         let (first, rest) = argv.split_first()?;
-        let named = *first == self.name || *first == self.program || first == self.last_part();
+        let named = *first == self.name || *first == self.program || first == last_part(&self.program);
         if !named || rest.len() != self.words.len() {
             return None;
         }
@@ -471,12 +486,29 @@ mod tests {
             "/usr/bin/emacsclient",
             "/usr/bin/chrt",
             "/usr/bin/gst-launch-1.0",
+            r"C:\Windows\System32\cmd.exe",
+            r"C:\Windows\System32\CMD",
+            r"C:\Windows\System32\cmd.exe. ",
+            "C:/Windows/System32/WindowsPowerShell/v1.0/PowerShell.exe",
+            r"C:\Windows\System32\rundll32.exe",
+            r"C:\Python312\python3.12.exe",
+            r"C:\Program Files\Git\bin\git.exe",
+            r"C:\tools\build.BAT",
+            r"C:\tools\build.cmd ",
+            r"C:\WINDOW~1\POWERS~1.EXE",
+            r"C:\more.com",
         ] {
             assert!(is_carrier(program), "{program}");
         }
-        for program in
-            ["/usr/bin/aplaymidi", "/usr/bin/amixer", "/usr/bin/date", "/usr/bin/goatcounter", "/usr/bin/padsp"]
-        {
+        for program in [
+            "/usr/bin/aplaymidi",
+            "/usr/bin/amixer",
+            "/usr/bin/date",
+            "/usr/bin/goatcounter",
+            "/usr/bin/padsp",
+            r"C:\Tools\sendmidi.exe",
+            r"C:\cmd.exe\aplaymidi.exe",
+        ] {
             assert!(!is_carrier(program), "{program}");
         }
     }

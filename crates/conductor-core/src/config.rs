@@ -5,6 +5,7 @@
 //! Not here: reading, watching and writing the file on disk (the `conductor` crate does that), and
 //! edits of its text (`plan`).
 
+mod absolute;
 pub(crate) mod action;
 mod audit;
 mod cluster;
@@ -12,7 +13,7 @@ mod continuous;
 pub(crate) mod device;
 pub(crate) mod form;
 pub mod held;
-mod http;
+pub(crate) mod http;
 pub mod input;
 mod limits;
 mod live;
@@ -32,14 +33,14 @@ pub mod timing_report;
 mod tools;
 pub(crate) mod tree;
 pub(crate) mod trigger;
-mod webhooks;
+pub(crate) mod webhooks;
 
 pub use audit::{Audit, AuditDetail, ReadOnlySync};
 pub use cluster::{Cluster, ClusterRig, Decider};
 pub use device::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Protocol, Route,
 };
-pub use http::{HookSignature, Http, HttpHook, HttpTls, HttpToken, Scope};
+pub use http::{HookSignature, Http, HttpHook, HttpOauth, HttpTls, HttpToken, JwtAlgorithm, OauthScope, Scope};
 pub use limits::Circuit;
 pub use live::{Live, LiveHostChoice, LiveOsc, LiveScript};
 pub use mcp::{Mcp, OutputSchemas, ToolNames, ToolView};

@@ -5,14 +5,17 @@
 
 pub mod limits;
 
-use crate::config::form::{Form, boolean, heard_device, ms, named, set, u7, whole};
+use crate::config::form::{Form, boolean, by, filled, heard_device, ms, named, set, u7, whole};
+use crate::config::http::address;
 use crate::config::policy::{arguments, decides_something, principal_pattern, report_faults, rules, tool_pattern};
 use crate::config::section::{row, section, table};
+use crate::config::webhooks::receiver;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
 use crate::principal::Principal;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 
 named_enum! {
     /// The kind of effect that a tool has.
@@ -49,7 +52,7 @@ named_enum! {
     pub enum Floor {
         /// The AI client's own dialog is enough.
         Client = "client",
-        /// A terminal, the console or the pad of this machine.
+        /// A terminal, the console or the pad of this machine, or a paired phone.
         Local = "local",
         /// Only the approval pad, held by a person.
         Pad = "pad",
@@ -71,6 +74,8 @@ named_enum! {
         Pad = "pad",
         /// A person on another rig, with a key that was enrolled on this rig.
         Rig = "rig",
+        /// A paired phone.
+        Phone = "phone",
     }
 }
 
@@ -80,12 +85,12 @@ impl Channel {
         match floor {
             Floor::Client => true,
             Floor::Local => match self {
-                Self::Cli | Self::Terminal | Self::Console | Self::Pad | Self::Rig => true,
+                Self::Cli | Self::Terminal | Self::Console | Self::Pad | Self::Phone | Self::Rig => true,
                 Self::Client => false,
             },
             Floor::Pad => match self {
                 Self::Pad => true,
-                Self::Cli | Self::Terminal | Self::Console | Self::Client | Self::Rig => false,
+                Self::Cli | Self::Terminal | Self::Console | Self::Client | Self::Phone | Self::Rig => false,
             },
         }
     }
@@ -261,6 +266,21 @@ row! {
     }
 }
 
+row! {
+    /// A listener with TLS on which paired phones answer approval requests. It serves nothing else.
+    /// It uses the certificate of `[http.tls]` and the names of `[http] hosts`.
+    #[derive(Eq, Serialize)]
+    pub struct PhoneSettings {
+        /// Numeric address and port of the listener.
+        bind: SocketAddr, by(address), "\"0.0.0.0:3444\"";
+        /// Tiers that a phone can approve.
+        tiers: Vec<Tier> = vec![Tier::Stateful, Tier::ConfigChange, Tier::HardwareIo], set(named(), 0..=Tier::ALL.len()), "[\"HardwareIO\"]";
+        /// Topic of an ntfy server. It receives a text without content when a request starts to
+        /// wait.
+        ntfy: Option<String> = None, filled().ruled(receiver).maybe(), "\"https://ntfy.example/a-long-random-topic\"";
+    }
+}
+
 section! {
     /// Approval requests.
     #[derive(Eq, Serialize)]
@@ -278,6 +298,8 @@ section! {
         refuse_descendants: bool = true, boolean();
         /// The approval pad, if there is one.
         pad: Option<PadSettings> = None, table().maybe();
+        /// The listener for paired phones, if there is one.
+        phone: Option<PhoneSettings> = None, table().maybe();
     }
 }
 
@@ -644,8 +666,8 @@ mod tests {
 
     #[test]
     fn channels_and_floors() {
-        use Channel::{Cli, Client, Console, Pad, Terminal};
-        for channel in [Cli, Terminal, Console, Client, Pad] {
+        use Channel::{Client, Pad};
+        for &channel in Channel::ALL {
             assert!(channel.satisfies(Floor::Client));
             assert_eq!(channel.satisfies(Floor::Local), channel != Client);
             assert_eq!(channel.satisfies(Floor::Pad), channel == Pad);

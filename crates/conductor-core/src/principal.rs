@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::digest::Digest;
 use crate::named_enum::serde_as_text;
 
 /// The caller of a tool, or the author of a decision. `Display` writes the text form of the audit
@@ -17,6 +18,11 @@ pub enum Principal {
     Person {
         /// User id of the peer.
         uid: u32,
+    },
+    /// A person with a paired phone. It can answer approval requests and plans, and nothing else.
+    Phone {
+        /// Name of the phone.
+        device: String,
     },
     /// A process at the control socket that does not count as a person, such as a script.
     Cli {
@@ -34,6 +40,11 @@ pub enum Principal {
     Http {
         /// Name of the client's token.
         token: String,
+    },
+    /// A client with a token of the OAuth authorization server.
+    Oauth {
+        /// The subject of the token, as [`oauth_subject`] writes it.
+        subject: String,
     },
     /// The daemon itself, when a mapping calls a tool.
     Mapping {
@@ -63,7 +74,7 @@ impl Principal {
 
     /// Whether this is a person, who may answer approval requests.
     pub const fn is_person(&self) -> bool {
-        matches!(self, Self::Person { .. })
+        matches!(self, Self::Person { .. } | Self::Phone { .. })
     }
 
     /// Whether the call came through the control socket, which serves no MCP client.
@@ -80,13 +91,33 @@ pub fn client_name(declared: &str) -> String {
     if fits { lowered } else { "unknown".to_owned() }
 }
 
+/// Maximum length of the subject of an OAuth token in a principal.
+const MOST_SUBJECT: usize = 64;
+
+/// The subject of an OAuth token as part of a principal. A subject with other characters than
+/// `[A-Za-z0-9._@|-]`, or a long one, becomes `sha256-` and 32 hex digits of its digest, so that
+/// two subjects never have the same principal and a log line contains no hidden characters.
+pub fn oauth_subject(subject: &str) -> String {
+    const DIGEST: &str = "sha256-";
+    let fits = (1..=MOST_SUBJECT).contains(&subject.len())
+        && !subject.starts_with(DIGEST)
+        && subject.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'@' | b'|' | b'-'));
+    if fits {
+        return subject.to_owned();
+    }
+    let hex: String = Digest::of(subject.as_bytes()).to_hex().chars().take(32).collect();
+    format!("{DIGEST}{hex}")
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Person { uid } => write!(f, "person:{uid}"),
+            Self::Phone { device } => write!(f, "phone:{device}"),
             Self::Cli { uid } => write!(f, "cli:{uid}"),
             Self::Socket { uid, client } => write!(f, "socket:{uid}/{client}"),
             Self::Http { token } => write!(f, "http:{token}"),
+            Self::Oauth { subject } => write!(f, "oauth:{subject}"),
             Self::Mapping { mode, id } => write!(f, "mapping:{mode}/{id}"),
             Self::Plugin { name } => write!(f, "plugin:{name}"),
             Self::Webhook { name } => write!(f, "webhook:{name}"),
@@ -110,12 +141,14 @@ impl FromStr for Principal {
             }
             match kind {
                 "person" => Some(Self::Person { uid: rest.parse().ok()? }),
+                "phone" => Some(Self::Phone { device: rest.to_owned() }),
                 "cli" => Some(Self::Cli { uid: rest.parse().ok()? }),
                 "socket" => {
                     let (uid, client) = rest.split_once('/')?;
                     Some(Self::Socket { uid: uid.parse().ok()?, client: client.to_owned() })
                 }
                 "http" => Some(Self::Http { token: rest.to_owned() }),
+                "oauth" => Some(Self::Oauth { subject: rest.to_owned() }),
                 // A mode name can contain a slash; an id cannot.
                 "mapping" => {
                     let (mode, id) = rest.rsplit_once('/')?;
@@ -137,12 +170,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn different_subjects_have_different_principals() {
+        assert_eq!(oauth_subject("ada@studio.example"), "ada@studio.example");
+        let long = "x".repeat(65);
+        let unusual = ["", "a b", "ada\u{200b}", "ada\n", "sha256-0", "\u{430}da", long.as_str()];
+        let names: std::collections::BTreeSet<String> = unusual.into_iter().map(oauth_subject).collect();
+        assert_eq!(names.len(), unusual.len());
+        assert!(names.iter().all(|it| it.len() == 39 && it.starts_with("sha256-")), "{names:?}");
+    }
+
+    #[test]
     fn text_and_back() {
         for text in [
             "person:1000",
             "cli:0",
             "socket:1000/claude-code",
             "http:ci",
+            "phone:kitchen",
+            "oauth:auth0|12",
             "mapping:Live/Set/x1",
             "plugin:weather",
             "webhook:w",

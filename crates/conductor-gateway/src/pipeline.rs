@@ -169,8 +169,8 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
     let catalog = call.script.as_ref().and_then(|script| script.copies()).unwrap_or_else(|| studio.catalog());
     let found = catalog.get(&call.tool).filter(|tool| {
         // Only people and pads can call hidden tools, and no script can.
-        let sees_hidden =
-            matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. }) && call.script.is_none();
+        let sees_hidden = (call.principal.is_person() || matches!(call.principal, Principal::Mapping { .. }))
+            && call.script.is_none();
         (!tool.hidden || sees_hidden) && call.toolset.has(tool)
     });
     let Some(tool) = found else {

@@ -279,10 +279,10 @@ impl Secrets {
             // No value is sealed yet. Use an existing key, or else create one.
             None => match (keys.first(), missing) {
                 (Some(key), _) => key.clone(),
-                (None, MissingKey::Fail) => return Err(keys::absent_phrase(rung).to_owned()),
+                (None, MissingKey::Fail) => return Err(keys::absent_phrase(rung)),
                 (None, MissingKey::Create { allow_file }) => {
                     if rung == KeyRung::File && !allow_file {
-                        return Err(keys::absent_phrase(rung).to_owned());
+                        return Err(keys::absent_phrase(rung));
                     }
                     let key = Key::random(&*self.ids);
                     self.holders.add(rung, &place, &key)?;
@@ -390,7 +390,7 @@ impl Secrets {
                 vault.new_salt(&*self.ids);
                 let place = Place { folder: &self.folder, salt: vault.salt() };
                 let mut derived = self.holders.load(rung, &place).map_err(locked)?;
-                derived.pop().ok_or_else(|| SecretError::Locked(keys::absent_phrase(rung).to_owned()))?
+                derived.pop().ok_or_else(|| SecretError::Locked(keys::absent_phrase(rung)))?
             }
             KeyRung::Keychain | KeyRung::File => Key::random(&*self.ids),
         };

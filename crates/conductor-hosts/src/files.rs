@@ -101,7 +101,7 @@ impl From<FileError> for ToolError {
                 "Give a path relative to a root, without `..`. Links that lead out of a root are not followed. \
                  filesystem.list without a path shows the first root.",
             ),
-            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Use a path without control characters."),
+            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Use plain names of files, without control characters."),
             FileError::ReadOnly { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("A person can set write = true for this root in [tools.filesystem] roots."),
@@ -226,7 +226,13 @@ impl Files {
         };
         let given = Path::new(path);
         let outside = || FileError::Outside { path: path.to_owned() };
-        let plain = |inside: &Path| rooted::plain(inside).ok_or_else(outside);
+        let plain = |inside: &Path| {
+            let inside = rooted::plain(inside).ok_or_else(outside)?;
+            let why = "it contains a name that Windows does not treat as the name of a file";
+            let bad = |_| FileError::BadPath { path: path.to_owned(), why };
+            crate::system::rooted::check_names(&inside).map_err(bad)?;
+            Ok::<_, FileError>(inside)
+        };
         if !given.is_absolute() {
             return Ok(Place { root: Arc::clone(named.unwrap_or(first)), inside: plain(given)? });
         }

@@ -747,13 +747,15 @@ mod tests {
     #[test]
     fn a_root_in_the_persons_folder_works_with_any_conductor_home() {
         let config = conductor_core::config::Live { file_roots: vec!["~/Music".into()], ..Default::default() };
-        for home in ["/srv/studio", "/home/ada/.conductor"] {
-            let settings = Settings::of_config(Path::new(home), Some(Path::new("/home/ada")), &config);
-            assert_eq!(settings.file_roots, [PathBuf::from("/home/ada/Music")], "{home}");
-            assert_eq!(Roots::new(Path::new(home), &settings.file_roots).list().len(), 2, "{home}");
+        // Absolute on every system.
+        let ada = std::path::absolute("/home/ada").unwrap();
+        for home in [std::path::absolute("/srv/studio").unwrap(), ada.join(".conductor")] {
+            let settings = Settings::of_config(&home, Some(&ada), &config);
+            assert_eq!(settings.file_roots, [ada.join("Music")], "{home:?}");
+            assert_eq!(Roots::new(&home, &settings.file_roots).list().len(), 2, "{home:?}");
         }
         let patch = conductor_core::config::Patch { roots: vec!["~/Music".into()], ..Default::default() };
-        let patch = crate::patch::Settings::of_config(&patch, Some("/home/ada".into()));
-        assert_eq!(patch.roots, [PathBuf::from("/home/ada/Music")]);
+        let patch = crate::patch::Settings::of_config(&patch, Some(ada.clone()));
+        assert_eq!(patch.roots, [ada.join("Music")]);
     }
 }

@@ -11,6 +11,7 @@
 //! | `host_name` | the names and addresses of this machine |
 //! | `open_files`, `memory`, `priority` | the limit of open files, the memory, and the priority of a thread |
 //! | `files`, `rooted` | permissions of files, and the system's part of `crate::rooted` |
+//! | `protect` | encryption of a key file by the system |
 //! | `windows_names` | names that Windows does not treat as names of files |
 //! | `handoff` | passes stdin and stdout of a proxy to the daemon |
 //! | `terminal`, `worker_process` | the terminal of a command, and the pipes of a plugin's process |
@@ -47,6 +48,8 @@ pub mod open_files;
 pub mod priority;
 #[cfg_attr(windows, path = "system/windows/processes.rs")]
 pub mod processes;
+#[cfg_attr(windows, path = "system/windows/protect.rs")]
+pub mod protect;
 #[cfg_attr(windows, path = "system/windows/rooted.rs")]
 pub mod rooted;
 #[cfg(windows)]
@@ -58,6 +61,9 @@ pub mod signals;
 pub mod terminal;
 #[cfg_attr(windows, path = "system/windows/wait.rs")]
 pub mod wait;
+#[cfg(all(windows, test))]
+#[path = "system/windows/wine.rs"]
+mod wine;
 #[cfg_attr(windows, path = "system/windows/worker_process.rs")]
 pub mod worker_process;
 

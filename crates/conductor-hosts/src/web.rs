@@ -91,12 +91,70 @@ pub struct Fetched {
     pub truncated: bool,
 }
 
-/// A TLS configuration that trusts the certificates of the system.
+/// A TLS configuration that trusts the certificates of the system. A machine without certificate
+/// authorities can use everything else: only its TLS connections fail, with this reason.
 pub fn system_tls() -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(builder.with_platform_verifier()?.with_no_client_auth())
+    let builder =
+        rustls::ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = match builder.clone().with_platform_verifier() {
+        Ok(trusting) => trusting,
+        Err(reason) => {
+            let refuse = RefuseAll { reason: reason.to_string(), provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(refuse))
+        }
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+/// Refuses every server: no certificate authority of the system could be read.
+#[derive(Debug)]
+struct RefuseAll {
+    reason: String,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+}
+
+impl RefuseAll {
+    fn error(&self) -> rustls::Error {
+        let why = format!("this machine has no certificate authorities ({}); install ca-certificates", self.reason);
+        rustls::CertificateError::Other(rustls::OtherError(Arc::new(io::Error::other(why)))).into()
+    }
+}
+
+impl rustls::client::danger::ServerCertVerifier for RefuseAll {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &rustls::pki_types::CertificateDer<'_>,
+        _intermediates: &[rustls::pki_types::CertificateDer<'_>],
+        _server_name: &rustls::pki_types::ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Err(self.error())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &rustls::pki_types::CertificateDer<'_>,
+        _dss: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Err(self.error())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &rustls::pki_types::CertificateDer<'_>,
+        _dss: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Err(self.error())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 impl Web {
@@ -256,7 +314,8 @@ fn certificate_error(error: &reqwest::Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
         if let Some(rustls::Error::InvalidCertificate(why)) = now.downcast_ref() {
-            return Some(why.to_string());
+            let other = if let rustls::CertificateError::Other(other) = why { Some(other) } else { None };
+            return Some(other.map_or_else(|| why.to_string(), |it| it.0.to_string()));
         }
         // `source` skips the error that is wrapped in an `io::Error`.
         let wrapped = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

@@ -33,6 +33,7 @@ BENCHES = [
     ("Live Sets", "cargo bench --locked --package conductor-set --bench compared", None),
     ("Worker lanes", f"{CONDUCTOR} lane -- --quick", None),
     ("Audit log", f"{CONDUCTOR} audit -- --quick", f"{CONDUCTOR} audit -- --quick"),
+    ("Audit log with ten million records", f"{CONDUCTOR} audit_large", None),
     ("Plugins", f"{CONDUCTOR} plugins", None),
     ("Patches", f"{CONDUCTOR} patch", None),
     ("Calls", f"{CLIENTS}/bench", None),

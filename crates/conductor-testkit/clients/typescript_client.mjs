@@ -1,7 +1,7 @@
 // A client of the TypeScript SDK, version 1 or 2, that a test controls: it reads commands from stdin and writes results to stdout, one
 // JSON object per line.
 //
-// typescript_client.mjs --sdk 1|2 --era legacy|modern|auto [--name N] [--answer accept|decline] [--token T] stdio PROGRAM ARGS... | http URL
+// typescript_client.mjs --sdk 1|2 --era legacy|modern|auto [--name N] [--answer accept|decline] [--token T] [--oauth SCOPE [--keep FILE]] stdio PROGRAM ARGS... | http URL
 import { createInterface } from "node:readline";
 
 const given = { sdk: "1", era: "legacy" };
@@ -27,13 +27,27 @@ if (given.answer) {
     return given.answer === "accept" ? { action: "accept", content: { approve: true } } : { action: "decline" };
   });
 }
-await client.connect(
+let authProvider;
+if (given.oauth) {
+  const { TestProvider } = await import("./oauth_provider.mjs");
+  authProvider = new TestProvider(given.oauth, given.keep);
+}
+const transport = () =>
   kind === "stdio"
     ? new StdioClientTransport({ command: rest[0], args: rest.slice(1) })
     : new StreamableHTTPClientTransport(new URL(rest[0]), {
-        requestInit: { headers: given.token ? { Authorization: `Bearer ${given.token}` } : {} },
-      }),
-);
+        authProvider, requestInit: { headers: given.token ? { Authorization: `Bearer ${given.token}` } : {} },
+      });
+const first = transport();
+try {
+  await client.connect(first);
+} catch (fault) {
+  // The SDK has found the authorization server, registered the client and asked for the code.
+  if (!authProvider?.code) throw fault;
+  await first.finishAuth(authProvider.code);
+  await client.close().catch(() => {});
+  await client.connect(transport());
+}
 
 async function perform(wish) {
   switch (wish.do) {
@@ -48,7 +62,7 @@ async function perform(wish) {
     case "prompt":
       return { text: (await client.getPrompt({ name: wish.name, arguments: wish.arguments })).messages[0].content.text };
     default:
-      return { asked };
+      return { asked, steps: authProvider?.steps ?? [] };
   }
 }
 

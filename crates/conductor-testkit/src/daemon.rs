@@ -8,12 +8,11 @@ use conductor::home::Home;
 use conductor::log::Log;
 use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::report::Status;
-use conductor_hosts::system::{Clock, RandomIds, RealClock};
+use conductor_hosts::system::{Clock, RandomIds, RealClock, listener};
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
 use tempfile::TempDir;
-use tokio::net::UnixStream;
 
 /// The start options of a test daemon, except its configuration.
 pub struct Setup {
@@ -103,7 +102,7 @@ impl TestDaemon {
     /// A client connected to `mcp.sock`.
     pub fn client(&self) -> LineClient {
         let path = self.home.path().join("mcp.sock");
-        self.block_on(async { LineClient::over(UnixStream::connect(path).await.expect("the daemon listens")) })
+        self.block_on(async { LineClient::over(listener::connect(&path).await.expect("the daemon listens")) })
     }
 
     /// Sends a message to a port as a person does.

@@ -16,8 +16,10 @@ pub mod real;
 pub mod skips;
 pub mod stranger;
 pub mod studio;
+#[cfg(unix)]
 pub mod terminal;
 pub mod time;
 pub mod tokens;
 pub mod tools;
+#[cfg(unix)]
 pub mod torture;

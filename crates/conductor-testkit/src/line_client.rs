@@ -8,7 +8,6 @@ use conductor::doors::mcp::listener::serve_stream;
 use conductor::doors::session::Who;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
 
 /// Maximum wait for an answer, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,10 +26,31 @@ impl LineClient {
 
     /// Connects directly to the server code, without a socket file.
     pub fn connect(shared: &Arc<Shared>) -> Self {
-        let (ours, theirs) = UnixStream::pair().expect("a socket pair");
         let shared = Arc::clone(shared);
-        tokio::spawn(async move { serve_stream(&shared, Who::Uid(1000), theirs).await });
-        Self::over(ours)
+        #[cfg(unix)]
+        {
+            let (ours, theirs) = tokio::net::UnixStream::pair().expect("a socket pair");
+            tokio::spawn(async move { serve_stream(&shared, Who::Uid(1000), theirs).await });
+            Self::over(ours)
+        }
+        #[cfg(windows)]
+        {
+            // Windows has no pair of pipes without a name.
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let path = folder.path().join("mcp.sock");
+            let listener = conductor_hosts::system::listener::Listener::bind(&path).expect("a new pipe");
+            let (ours, mut inner) = tokio::io::duplex(1 << 20);
+            tokio::spawn(async move {
+                let mut pipe = conductor_hosts::system::listener::connect(&path).await.expect("it listens");
+                let _ = tokio::io::copy_bidirectional(&mut inner, &mut pipe).await;
+            });
+            tokio::spawn(async move {
+                let _folder = folder;
+                let (theirs, _) = listener.accept().await.expect("a client").expect("of this user");
+                serve_stream(&shared, Who::Uid(1000), theirs).await;
+            });
+            Self::over(ours)
+        }
     }
 
     pub async fn bytes(&mut self, bytes: &[u8]) {

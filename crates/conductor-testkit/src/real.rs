@@ -6,21 +6,34 @@
 //! Not here: tests of the product with these programs.
 
 pub mod fakelive;
+#[cfg(unix)]
 pub mod fluidsynth;
+#[cfg(unix)]
+mod group;
+#[cfg(unix)]
 pub mod jack;
+#[cfg(unix)]
 pub mod keyring;
+#[cfg(unix)]
 pub mod mido;
+#[cfg(unix)]
 pub mod nats;
+#[cfg(unix)]
 pub mod pd;
+#[cfg(unix)]
 pub mod postgres;
+pub mod program;
+#[cfg(unix)]
 pub mod pulse;
+#[cfg(unix)]
 pub mod sway;
+#[cfg(unix)]
 pub mod x11;
 
-use rustix::process::Signal;
+#[cfg(unix)]
+pub use group::Group;
 use std::fmt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -79,40 +92,6 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
 
 /// The usual time limit of a wait.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A program in its own process group. Dropping it ends the group and waits for the end.
-pub struct Group {
-    pub child: Child,
-    signal: Signal,
-}
-
-impl Group {
-    /// Starts a program. `signal` ends it.
-    pub fn spawn(command: &mut Command, signal: Signal) -> std::io::Result<Group> {
-        Ok(Group { child: command.process_group(0).spawn()?, signal })
-    }
-
-    pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Ends the group at once, like a crash.
-    pub fn kill(mut self) {
-        self.signal = Signal::KILL;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.child);
-        // Fails if the group has already ended.
-        let _ = rustix::process::kill_process_group(group, self.signal);
-        if wait_for(PATIENCE, || (!self.is_alive()).then_some(())).is_none() {
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-            let _ = self.child.wait();
-        }
-    }
-}
 
 /// A child process that is killed when it is dropped.
 pub struct Killed(pub Child);

@@ -2,56 +2,32 @@
 //! daemon refuses decisions from an AI client.
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
 
-const RELAY: &str = "import os, socket, sys, threading
-peer = socket.socket(socket.AF_UNIX)
-peer.connect(sys.argv[1])
-ours = socket.socket(fileno=os.dup(0))
-def copy(a, b):
-    try:
-        while data := a.recv(65536):
-            b.sendall(data)
-    except OSError:
-        pass
-    os._exit(0)
-threading.Thread(target=copy, args=(peer, ours), daemon=True).start()
-copy(ours, peer)";
+#[cfg(unix)]
+pub use relay::connect;
 
-/// Connects to a socket through a separate process, which ends when the stream is closed.
-pub fn connect(socket: &Path) -> UnixStream {
-    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    let end = Stdio::from(OwnedFd::from(theirs));
-    let mut relay = Command::new("python3")
-        .args(["-c", RELAY])
-        .arg(socket)
-        .stdin(end)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("python3 starts");
-    std::thread::spawn(move || relay.wait());
-    ours
-}
+/// A connection in both directions.
+pub trait Connection: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Connection for T {}
 
 /// A client of `mcp.sock` that calls tools directly: one JSON-RPC request per line, with the tool
 /// as its method.
 pub struct DirectClient {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Box<dyn Connection>>,
     last_id: u64,
 }
 
 impl DirectClient {
     /// Connects through a separate process.
-    pub fn connect(home: &Path) -> Self {
+    #[cfg(unix)]
+    pub fn connect(home: &std::path::Path) -> Self {
         Self::over(connect(&home.join("mcp.sock")))
     }
 
-    pub fn over(stream: UnixStream) -> Self {
-        DirectClient { stream: BufReader::new(stream), last_id: 0 }
+    pub fn over(stream: impl Connection + 'static) -> Self {
+        DirectClient { stream: BufReader::new(Box::new(stream)), last_id: 0 }
     }
 
     /// Sends a line and reads the answer.
@@ -82,5 +58,42 @@ impl DirectClient {
         let answer = self.call(tool, arguments);
         assert!(answer["error"].is_null(), "{tool}: {answer}");
         answer["result"].clone()
+    }
+}
+
+#[cfg(unix)]
+mod relay {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    const RELAY: &str = "import os, socket, sys, threading
+peer = socket.socket(socket.AF_UNIX)
+peer.connect(sys.argv[1])
+ours = socket.socket(fileno=os.dup(0))
+def copy(a, b):
+    try:
+        while data := a.recv(65536):
+            b.sendall(data)
+    except OSError:
+        pass
+    os._exit(0)
+threading.Thread(target=copy, args=(peer, ours), daemon=True).start()
+copy(ours, peer)";
+
+    /// Connects to a socket through a separate process, which ends when the stream is closed.
+    pub fn connect(socket: &Path) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        let end = Stdio::from(OwnedFd::from(theirs));
+        let mut relay = Command::new("python3")
+            .args(["-c", RELAY])
+            .arg(socket)
+            .stdin(end)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("python3 starts");
+        std::thread::spawn(move || relay.wait());
+        ours
     }
 }

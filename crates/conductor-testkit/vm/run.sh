@@ -23,8 +23,9 @@ cp "$here/init" "$initramfs/init"; chmod +x "$initramfs/init"
 
 cp "$here/guest.sh" "$out/guest.sh"
 printf 'CACHE=%s\nBINARY=%s\nFILTER=%s\n' "$cache" "$(readlink -f "$binary")" "$filter" > "$out/settings"
+# The limit only ends a guest that hangs: on a busy machine the tests take many minutes.
 libraries=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu
-LD_LIBRARY_PATH=$libraries timeout "${CONDUCTOR_VM_LIMIT:-240}" "$root/usr/bin/qemu-system-x86_64" \
+LD_LIBRARY_PATH=$libraries timeout "${CONDUCTOR_VM_LIMIT:-1800}" "$root/usr/bin/qemu-system-x86_64" \
   -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -L "$root/usr/lib/ipxe/qemu" \
   -accel tcg -cpu max -m 1024 -smp 1 -nographic -no-reboot -nic none \
   -kernel "$cache/vmlinuz" -initrd "$out/initramfs.gz" -append "console=ttyS0 quiet panic=-1" \

@@ -1,5 +1,6 @@
 //! Measures the cost of the audit log, and compares it with a plain log that appends each record
-//! and calls `fdatasync`.
+//! and calls `fdatasync`, and with SQLite, which commits one row for each call with
+//! `synchronous=FULL`.
 //!
 //! Prints the median and the range over the rounds. Rounds of the two logs alternate, because the
 //! cost of a sync depends on the load of the disk.
@@ -9,7 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 
 use std::io::{Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use conductor_core::audit::{CallFacts, OutcomeFacts, Verdict};
@@ -42,6 +43,9 @@ fn facts(log: &AuditLog) -> CallFacts {
 
 const OUTCOME: OutcomeFacts =
     OutcomeFacts { result: AuditResult::Ok, code: None, effect: None, attempts: 1, duration_ms: 3, output_bytes: 1000 };
+
+/// Numbers of calls at once.
+const CALLERS: [u64; 3] = [1, 16, 64];
 
 fn rate(count: u64, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
@@ -88,7 +92,32 @@ async fn effects(log: &AuditLog, callers: u64, each: u64) -> f64 {
     for task in tasks {
         task.await.expect("no panic");
     }
-    rate(callers * each * 2, started.elapsed())
+    rate(callers * each, started.elapsed())
+}
+
+/// A table in SQLite, with one connection for all callers, as most programs use it.
+fn sqlite(path: &std::path::Path) -> Mutex<rusqlite::Connection> {
+    let connection = rusqlite::Connection::open(path).expect("opens");
+    let set_up = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE IF NOT EXISTS calls (line TEXT);";
+    connection.execute_batch(set_up).expect("created");
+    Mutex::new(connection)
+}
+
+fn rows(table: &Mutex<rusqlite::Connection>, callers: u64, each: u64) -> f64 {
+    let line = "x".repeat(560);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..callers {
+            scope.spawn(|| {
+                for _ in 0..each {
+                    let connection = table.lock().expect("no panic");
+                    let mut insert = connection.prepare_cached("INSERT INTO calls VALUES (?1)").expect("prepared");
+                    insert.execute([&line]).expect("committed");
+                }
+            });
+        }
+    });
+    rate(callers * each, started.elapsed())
 }
 
 fn plain(path: &std::path::Path, count: u64, sync: bool) -> f64 {
@@ -132,24 +161,31 @@ fn main() {
     // sync.
     let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
 
-    let [mut read, mut written, mut one, mut many, mut bare] = [const { Vec::new() }; 5];
+    let table = sqlite(&home.path().join("rows.db"));
+    let [mut read, mut written, mut bare] = [const { Vec::new() }; 3];
+    let [mut effect, mut row] = [const { [const { Vec::new() }; CALLERS.len()] }; 2];
     for _ in 0..7 {
         read.push(runtime.block_on(reads(&log, 40_000)));
         written.push(plain(&other, 40_000, false));
-        let syncs = log.health().syncs.count();
-        one.push(runtime.block_on(effects(&log, 1, 50)));
-        assert!(log.health().syncs.count() >= syncs + 100, "each record of a single caller has its own sync");
-        many.push(runtime.block_on(effects(&log, 64, 40)));
+        for (nth, callers) in CALLERS.into_iter().enumerate() {
+            let syncs = log.health().syncs.count();
+            effect[nth].push(runtime.block_on(effects(&log, callers, 50)));
+            let synced = log.health().syncs.count() - syncs;
+            assert!(callers > 1 || synced >= 100, "each record of a single caller has its own sync");
+            row[nth].push(rows(&table, callers, 50));
+        }
         bare.push(plain(&synced, 100, true));
     }
     let alone = plain_encode(&log);
     show("only encoding: facts, hashes and line, nothing written", alone);
     show("reads: chained, written before the answer, 1 caller", read);
     show("plain append without sync", written);
-    let bare = show("plain append + fdatasync for each record", bare);
-    let one = show("effects: intent and outcome synced, 1 caller", one);
-    let many = show("effects: intent and outcome synced, 64 callers", many);
-    println!("compared with plain append + fdatasync: 1 caller {:.2}x, 64 callers {:.1}x", one / bare, many / bare);
+    show("plain append + fdatasync for each record", bare);
+    for ((callers, effect), row) in CALLERS.into_iter().zip(effect).zip(row) {
+        let ours = show(&format!("calls with an effect: intent and outcome synced, {callers} callers"), effect);
+        let theirs = show(&format!("SQLite: one row committed for each call, {callers} callers"), row);
+        println!("{callers} callers: {:.2} times as many calls as SQLite", ours / theirs);
+    }
     log.stop();
 
     let layout = Layout::of(home.path());

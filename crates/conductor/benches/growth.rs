@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its points")]
 
+use conductor_core::audit::checkpoint::Checkpoint;
 use conductor_core::audit::line::Chain;
 use conductor_core::audit::record::{Entry, EventName, Stamp};
 use conductor_core::audit::verify::{Anchors, Verdict, Verifier};
@@ -223,9 +224,12 @@ fn audit(records: usize) -> Work {
     for seq in 1..records as u64 {
         chain.append(&stamp(seq), &entry, &mut bytes);
     }
-    let key = SigningKey::from_bytes(&[7; 32]).verifying_key();
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let (seq, hash) = chain.last().unwrap();
+    let checkpoint = Checkpoint { log_id: Uuid::from_u128(1), seq, hash, ts: stamp(seq).ts }.sign(&key);
+    let key = key.verifying_key();
     Box::new(move || {
-        let mut verifier = Verifier::new(Anchors::read(b"", &key));
+        let mut verifier = Verifier::new(Anchors::read(checkpoint.as_bytes(), &key));
         verifier.begin_segment(1);
         verifier.feed(&bytes, &mut |_| {});
         assert_eq!(verifier.finish().verdict, Verdict::Intact);

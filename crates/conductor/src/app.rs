@@ -10,6 +10,7 @@ use crate::config_file::accepted::Store;
 use crate::config_file::watch::Watch;
 use crate::doors::console::{self, Console};
 use crate::doors::control::{self, Caller, Control};
+use crate::doors::phone::{self, Phone};
 use crate::gateway::owner_events::GatewayEvents;
 use crate::gateway::{Gateway, live_watch};
 use crate::home::{Home, HomeError};
@@ -273,6 +274,10 @@ impl Daemon {
         let console = Console::new(&control);
         gateway.http.serve_console(console::routes(&console));
         console.start(&human.handle().clone(), &stop, notifications);
+        let phone = Phone::new(&control);
+        gateway.phone.serve(phone::routes(&phone));
+        gateway.open_phone_listener(&serving.config);
+        human.spawn(phone::ntfy::run(phone, stop.clone()));
         let human_door = Arc::clone(&control);
         let doors = human.spawn(async move {
             control::serve(human_door, socket).await;

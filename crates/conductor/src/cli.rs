@@ -25,6 +25,7 @@ mod mode;
 mod modes;
 mod monitor;
 mod out;
+mod pair;
 mod panic;
 mod patch;
 mod performance;
@@ -118,6 +119,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Approvals(command) => approvals::run(command, home, out),
         Command::Audit(command) => audit_command(&command, home, out),
         Command::Console(args) => console::run(args, home, out),
+        Command::Pair(args) => pair::run(args, home, out),
         Command::Http(command) => http::run(command, home, out),
         Command::Rigs(args) => rigs::run(args, home, out),
         Command::Performance(args) => performance::run(&args, home, out),

@@ -383,7 +383,7 @@ impl ConfigWatcher {
     fn take(&mut self, bytes: &[u8], word: &Word) -> Result<Arrival, Refusal> {
         let text = utf8(bytes)?;
         let is_same = self.serving.text.as_deref() == Some(text);
-        let surroundings = Surroundings::default();
+        let surroundings = Surroundings { platform: Some(platform()), ..Surroundings::default() };
         let judged = match word {
             Word::None if self.fresh => held::load_accepted(text, &surroundings),
             Word::None if is_same && self.current => return Ok(Arrival::Same),

@@ -62,7 +62,7 @@ pub const TOUR: [(&str, &str); 5] = [
     (r#"conductor send "pads hand" on:36"#, "press a pad; its action is shown here"),
     ("conductor explain on:36 --device pads", "show which mapping fires, and why no other does"),
     (r#"conductor simulate "dev:pads on:39 t:700 off:39""#, "show what a long press would do, without doing it"),
-    ("conductor mode set Mix", "switch the mode; the same pads now have other actions"),
+    ("conductor mode set Mix", "switch the mode; the same pads now have other actions, until `mode set Default`"),
 ];
 
 #[cfg(test)]

@@ -8,4 +8,5 @@ pub mod console;
 pub mod control;
 pub mod http;
 pub mod mcp;
+pub mod phone;
 pub mod session;

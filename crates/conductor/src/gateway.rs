@@ -11,6 +11,7 @@ pub mod grants;
 pub mod listener;
 pub mod live_watch;
 pub mod owner_events;
+pub mod phone;
 pub mod plugins;
 mod settings;
 pub mod webhooks;
@@ -18,9 +19,11 @@ pub mod webhooks;
 use crate::doors::console::sessions::{Ended, Sessions};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::listener as mcp_listener;
+use crate::doors::phone::devices::Devices;
 use crate::gateway::cluster::Cluster;
 use crate::gateway::grants::{Grants, NoTls};
 use crate::gateway::listener::Http;
+use crate::gateway::phone::PhoneListener;
 use crate::gateway::plugins::Plugins;
 use crate::gateway::webhooks::Webhooks;
 use crate::home::Home;
@@ -77,6 +80,10 @@ pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    /// The listener for phones.
+    pub phone: Arc<PhoneListener>,
+    /// The paired phones.
+    pub phones: Arc<Devices>,
     webhooks: Arc<Webhooks>,
     pub cluster: Arc<Cluster>,
     patches: Arc<Patches>,
@@ -102,7 +109,7 @@ pub struct Gateway {
     /// Counts the changes to the owner's state, for the console.
     owner_state: watch::Sender<u64>,
     runtime: tokio::runtime::Handle,
-    log: Log,
+    pub(crate) log: Log,
 }
 
 impl Gateway {
@@ -194,6 +201,11 @@ impl Gateway {
         }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, &grants.secrets, runtime.clone(), log);
+        let phone = PhoneListener::new(&shared, runtime.clone(), log);
+        let (phones, fault) = Devices::open(home.root(), phone_key(&key), clock, ids);
+        if let Some(fault) = fault {
+            log.warn(format_args!("phones: {fault}"));
+        }
         let webhooks = Webhooks::new(&studio, &grants.secrets, runtime.clone(), log);
         webhooks.configure(&config.webhooks);
         let cluster = Cluster::new(&studio, &audit, owner, runtime.clone(), log);
@@ -209,6 +221,8 @@ impl Gateway {
             studio,
             shared,
             http,
+            phone,
+            phones,
             webhooks,
             cluster,
             patches,
@@ -326,6 +340,7 @@ impl Gateway {
         // have no values yet.
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s);
+        self.open_phone_listener(config);
         self.webhooks.configure(&config.webhooks);
         self.cluster.configure(&config.cluster);
         if seen != self.listed() {
@@ -333,6 +348,13 @@ impl Gateway {
         }
         // Release the memory of the old configuration, which may have been large.
         crate::release_memory::trim_soon(&self.runtime);
+    }
+
+    /// Opens, moves or closes the listener for phones. While `[policy]` has an error, the earlier
+    /// policy stays in force, and so does its listener.
+    pub(crate) fn open_phone_listener(&self, config: &Config) {
+        let policy = self.studio.policy();
+        self.phone.configure(policy.policy.approval.phone.as_ref(), &config.http);
     }
 
     /// Unlocks the secrets with the passphrase that a person typed at the start.
@@ -424,6 +446,11 @@ fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
 /// The key of the journals of scripts, derived from the key of the approvals.
 fn script_key(key: &[u8; 32]) -> [u8; 32] {
     *Digest::keyed(key, b"journals of scripts").as_bytes()
+}
+
+/// The key that seals the list of paired phones, derived from the key of the approvals.
+fn phone_key(key: &[u8; 32]) -> [u8; 32] {
+    *Digest::keyed(key, b"paired phones").as_bytes()
 }
 
 /// Connects the patch hosts in the configuration. If a host fails, the error is logged and the host

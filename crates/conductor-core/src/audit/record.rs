@@ -185,6 +185,8 @@ named_enum! {
         PlanUndone = "plan.undone",
         ConsoleOpened = "console.opened",
         ConsoleEnded = "console.ended",
+        PhonePaired = "phone.paired",
+        PhoneRevoked = "phone.revoked",
         PluginEnabled = "plugin.enabled",
         PluginDisabled = "plugin.disabled",
         PluginFailed = "plugin.failed",

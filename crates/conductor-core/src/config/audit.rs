@@ -1,5 +1,6 @@
 //! `[audit]`. Not here: writing the log.
 
+use super::absolute;
 use super::form::{Form, boolean, filled, named, whole};
 use super::reader::{Fields, Reader};
 use super::section::section;
@@ -25,7 +26,7 @@ section! {
         /// Age in days after which log files are deleted; 0 keeps all files.
         retention_days: u32 = 0, whole(0..=36_500), "365";
         /// Absolute path of a folder that receives a copy of the log.
-        copy_to: Option<String> = None, filled().ruled(absolute).maybe(), "\"/mnt/second-disk/conductor-audit\"";
+        copy_to: Option<String> = None, filled().ruled(needs_absolute).maybe(), "\"/mnt/second-disk/conductor-audit\"";
         /// Whether every call is refused when the copy cannot be written.
         copy_required: bool = false, boolean(), "true";
     }
@@ -62,9 +63,11 @@ fn copy_has_a_folder(audit: Audit, r: &mut Reader<'_>, f: &Fields<'_>) -> Audit 
 }
 
 /// Requires an absolute path, because the daemon may be started in any folder.
-fn absolute<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<String> {
-    if path.starts_with('/') {
+fn needs_absolute<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<String> {
+    let platform = r.surroundings.platform;
+    if absolute::is_absolute(&path, platform) {
         return Some(path);
     }
-    r.reject(node, format!("\"{path}\" is not an absolute path"), "begin it with `/`".to_owned())
+    let help = format!("begin it with {}", absolute::beginning(platform));
+    r.reject(node, format!("\"{path}\" is not an absolute path"), help)
 }

@@ -6,6 +6,7 @@ use super::reader::{Fields, Reader};
 use super::section::{row, section, table, unique_rows};
 use super::tools::secret_name;
 use super::tree::Node;
+use super::webhooks::receiver;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
 use crate::timestamp::Timestamp;
@@ -28,6 +29,8 @@ section! {
         tokens: Vec<HttpToken> = Vec::new(), unique_rows(64, "name", "token");
         /// Webhooks of other programs. Each one makes one call.
         hooks: Vec<HttpHook> = Vec::new(), unique_rows(64, "name", "hook");
+        /// Tokens of an OAuth authorization server.
+        oauth: Option<HttpOauth> = None, table().maybe();
         /// Encryption of the connections.
         tls: HttpTls = HttpTls::default(), table();
     }
@@ -54,6 +57,55 @@ impl HttpTls {
     /// Whether listeners use TLS.
     pub fn is_on(&self) -> bool {
         self.self_signed || self.certificate.is_some()
+    }
+}
+
+row! {
+    /// An OAuth 2.1 authorization server whose access tokens (JWT) are accepted. The principal of a
+    /// call is `oauth:<subject>`.
+    #[derive(Eq)]
+    pub struct HttpOauth {
+        /// The issuer, exactly as in its metadata and in the claim `iss`. It must use HTTPS, except
+        /// on this machine.
+        issuer: String, filled().ruled(receiver), "\"https://login.example\"";
+        /// The address of this server for its clients (RFC 8707). The claim `aud` of a token must
+        /// contain it.
+        audience: String, filled().ruled(receiver), "\"https://studio.local:3443/mcp\"";
+        /// Accepted signature algorithms.
+        algorithms: Vec<JwtAlgorithm> = vec![JwtAlgorithm::Es256, JwtAlgorithm::EdDsa, JwtAlgorithm::Ps256, JwtAlgorithm::Rs256], set(named(), 1..=JwtAlgorithm::ALL.len()), "[\"ES256\"]";
+        /// The scopes that grant something. A token without any of them is refused.
+        scopes: Vec<OauthScope> = Vec::new(), unique_rows(64, "name", "scope");
+    }
+}
+
+row! {
+    /// A scope of OAuth tokens, and the tools that it grants.
+    #[derive(Eq)]
+    pub struct OauthScope {
+        /// Name of the scope.
+        name: String, text(1..=128).ruled(scope_name), "\"conductor.modes\"";
+        /// The tools that exist for tokens with the scope: names of toolsets and of tools, as in
+        /// `[mcp] tools`.
+        tools: Vec<String> = Vec::new(), set(text(1..=128).ruled(toolset), 0..=256), "[\"conductor_list_modes\"]";
+        /// Whether the scope also allows reading status and events.
+        observe: bool = false, boolean();
+    }
+}
+
+named_enum! {
+    /// A signature algorithm of JWTs. Symmetric algorithms and `none` are never accepted.
+    #[derive(PartialOrd, Ord)]
+    #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
+    pub enum JwtAlgorithm {
+        Es256 = "ES256",
+        Es384 = "ES384",
+        EdDsa = "EdDSA",
+        Ps256 = "PS256",
+        Ps384 = "PS384",
+        Ps512 = "PS512",
+        Rs256 = "RS256",
+        Rs384 = "RS384",
+        Rs512 = "RS512",
     }
 }
 
@@ -161,6 +213,15 @@ fn reachable(mut http: Http, r: &mut Reader<'_>, f: &Fields<'_>) -> Http {
     http
 }
 
+fn scope_name<'t>(r: &mut Reader<'t>, node: &'t Node, name: String) -> Option<String> {
+    let fits = name.bytes().all(|it| matches!(it, b'!' | b'#'..=b'[' | b']'..=b'~'));
+    if !fits {
+        let help = "write one name without spaces and quotation marks, such as \"conductor.modes\"";
+        return r.reject(node, format!("\"{name}\" is not the name of a scope"), help);
+    }
+    Some(name)
+}
+
 fn time<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Timestamp> {
     let text = r.filled(node)?;
     text.parse().ok().or_else(|| {
@@ -176,7 +237,7 @@ fn not_a_runner<'t>(r: &mut Reader<'t>, node: &'t Node, name: String) -> Option<
     Some(name)
 }
 
-fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<SocketAddr> {
+pub(crate) fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<SocketAddr> {
     let text = r.filled(node)?;
     text.parse().ok().or_else(|| {
         let help = "write a numeric address and a port, such as \"127.0.0.1:3000\"";

@@ -12,7 +12,7 @@ use crate::principal::Principal;
 use serde_json::Value;
 
 /// The kinds of principals, which are the callers of tools.
-const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
+const KINDS: [&str; 9] = ["person", "phone", "cli", "socket", "http", "oauth", "mapping", "plugin", "webhook"];
 
 /// Maximum number of rules, because a person cannot review more.
 const MOST_RULES: usize = 256;

@@ -3,11 +3,12 @@
 //!
 //! Not here: opening folders, databases and connections, and checking whether a program exists.
 
+use super::absolute::{self, goes_up, is_absolute};
 use super::form::{Form, alias, boolean, filled, named, opaque, set, text, whole};
 use super::reader::{CommandLine, Reader, Start};
 use super::section::{self, row, section, table, unique_rows};
 use super::tree::Node;
-use crate::command::{CommandEffect, Slot, Template, Word, by_app, by_argv, is_carrier};
+use crate::command::{CommandEffect, Slot, Template, Word, by_app, by_argv, is_carrier, last_part};
 use crate::named_enum::named_enum;
 use regex::Regex;
 use serde_json::Value;
@@ -49,7 +50,7 @@ row! {
         /// Name that calls use.
         name: String, alias(), "\"studio\"";
         /// An absolute path, or a path in the user's home directory with `~/`.
-        path: String, text(1..=4096).ruled(absolute), "\"~/Music/Studio\"";
+        path: String, text(1..=4096).ruled(absolute_or_home), "\"~/Music/Studio\"";
         /// Whether files may be changed.
         write: bool = false, boolean(), "true";
     }
@@ -132,11 +133,13 @@ pub(crate) fn tools<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Tools> {
     Some(Tools { roots, commands, databases, web, written: node.to_json() })
 }
 
-fn absolute<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<String> {
-    if path.starts_with('/') || path.starts_with("~/") {
+fn absolute_or_home<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<String> {
+    let platform = r.surroundings.platform;
+    if is_absolute(&path, platform) || path.starts_with("~/") {
         return Some(path);
     }
-    r.reject(node, format!("\"{path}\" is not an absolute path"), "begin it with `/` or `~/`")
+    let help = format!("begin it with {} or `~/`", absolute::beginning(platform));
+    r.reject(node, format!("\"{path}\" is not an absolute path"), help)
 }
 
 /// Warns about a `Shell` or `Launch` action that matches no template. Such an action would be
@@ -151,8 +154,9 @@ pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[
     }
     let mut words = argv.iter();
     let program = words.next().map(String::as_str).unwrap_or_default();
-    let name: String = program.rsplit('/').next().unwrap_or_default().chars().take(64).collect();
-    let path = if program.starts_with('/') { program.to_owned() } else { format!("/usr/bin/{name}") };
+    let name: String = last_part(program).chars().take(64).collect();
+    let platform = r.surroundings.platform;
+    let path = if is_absolute(program, platform) { program.to_owned() } else { absolute::program(&name, platform) };
     let args: Vec<String> = words.map(|it| toml_text(it)).collect();
     let known: Vec<String> = templates.iter().map(|it| format!("\"{}\"", it.name)).collect();
     let message = match known.as_slice() {
@@ -192,10 +196,12 @@ fn command<'t>(
     let name = f.need(r, "name", |r, it| r.unique_alias(it, seen, "command"));
     let program = f.need(r, "program", |r, it| {
         let program = r.text(it, 1, 4096)?;
-        if program.starts_with('/') && !program.contains("/../") && !program.contains('\0') {
+        let platform = r.surroundings.platform;
+        if is_absolute(&program, platform) && !goes_up(&program) && !program.contains('\0') {
             return Some(program);
         }
-        let help = "write the full path, such as \"/usr/bin/git\"; no search path is used".to_owned();
+        let example = absolute::program("git", platform);
+        let help = format!("write the full path, such as \"{example}\"; no search path is used");
         r.reject(it, format!("\"{program}\" is not an absolute path"), help)
     });
     let digest = f.opt(r, "digest", |r, it| r.digest(it, None));
@@ -292,10 +298,11 @@ fn databases<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Data
 fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
     let text = r.text(node, 1, 4096)?;
     if let Some(file) = text.strip_prefix("sqlite:") {
-        if file.starts_with('/') || file.starts_with("~/") {
+        let platform = r.surroundings.platform;
+        if is_absolute(file, platform) || file.starts_with("~/") {
             return Some(DatabasePlace::Sqlite { file: file.to_owned() });
         }
-        let help = "begin the file with `/` or `~/`".to_owned();
+        let help = format!("begin the file with {} or `~/`", absolute::beginning(platform));
         return r.reject(node, format!("\"{file}\" is not an absolute path"), help);
     }
     let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
@@ -431,5 +438,32 @@ timeout_ms = 5000
             loaded.diagnostics
         );
         assert!(loaded.config.unwrap().tools.commands.is_empty());
+    }
+
+    #[test]
+    fn a_windows_studio_names_its_drives() {
+        use crate::config::{Platform, Surroundings, load_with};
+        let text = WHOLE
+            .replace("/usr/bin/git", r"C:\\Program Files\\Git\\bin\\git.exe")
+            .replace("\"/tmp/s\"", r"'D:\Räume 日本'")
+            .replace("sqlite:/tmp/n.db", "sqlite:C:/Studio/n.db")
+            + "\n[audit]\ncopy_to = 'E:\\audit'\n";
+        let on = |platform| load_with(&text, &Surroundings { platform: Some(platform), ..Surroundings::default() });
+        let loaded = on(Platform::Windows);
+        assert_eq!(loaded.diagnostics, []);
+        let config = loaded.config.unwrap();
+        assert_eq!(config.tools.roots[1].path, r"D:\Räume 日本");
+        assert_eq!(config.tools.commands[0].program, r"C:\Program Files\Git\bin\git.exe");
+        assert_eq!(config.audit.copy_to.as_deref(), Some(r"E:\audit"));
+        let elsewhere = on(Platform::Linux).diagnostics;
+        assert_eq!(
+            elsewhere.iter().filter(|it| it.message.contains("is not an absolute path")).count(),
+            4,
+            "{elsewhere:?}"
+        );
+        // The paths of Unix depend on the current drive.
+        let unix = load_with(WHOLE, &Surroundings { platform: Some(Platform::Windows), ..Surroundings::default() });
+        let refused = unix.diagnostics.iter().filter(|it| it.message.contains("is not an absolute path"));
+        assert_eq!(refused.count(), 3, "{:?}", unix.diagnostics);
     }
 }

@@ -45,7 +45,7 @@ named_enum! {
     }
 }
 
-fn receiver<'t>(r: &mut Reader<'t>, node: &'t Node, url: String) -> Option<String> {
+pub(crate) fn receiver<'t>(r: &mut Reader<'t>, node: &'t Node, url: String) -> Option<String> {
     let here = ["localhost", "127.0.0.1", "[::1]"];
     let host = |rest: &str| {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

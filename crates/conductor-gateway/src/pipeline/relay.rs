@@ -31,9 +31,12 @@ pub fn unwrap(studio: &Studio, mut call: Call) -> Call {
     let is_client = match &call.principal {
         // `refuse_nesting` refuses these.
         Principal::Mapping { .. } | Principal::Plugin { .. } | Principal::Webhook { .. } => false,
-        Principal::Person { .. } | Principal::Cli { .. } | Principal::Socket { .. } | Principal::Http { .. } => {
-            call.script.is_none()
-        }
+        Principal::Person { .. }
+        | Principal::Phone { .. }
+        | Principal::Cli { .. }
+        | Principal::Socket { .. }
+        | Principal::Http { .. }
+        | Principal::Oauth { .. } => call.script.is_none(),
     };
     let is_wrapper = |tool: &Tool| tool.name == CALL_TOOL && call.toolset.has(tool);
     let is_wrapped =
@@ -58,9 +61,12 @@ pub(super) fn refuse_nesting(tool: &Tool, call: &Call) -> Result<(), Stop> {
         Principal::Mapping { .. } => "a mapping",
         Principal::Plugin { .. } => "a plugin",
         Principal::Webhook { .. } => "a webhook",
-        Principal::Person { .. } | Principal::Cli { .. } | Principal::Socket { .. } | Principal::Http { .. } => {
-            return Ok(());
-        }
+        Principal::Phone { .. } => "a phone",
+        Principal::Person { .. }
+        | Principal::Cli { .. }
+        | Principal::Socket { .. }
+        | Principal::Http { .. }
+        | Principal::Oauth { .. } => return Ok(()),
     };
     Err(ToolError::new(Code::Denied, format!("{by} cannot call {}", tool.name))
         .hint("Call the tool itself, by its own name.")

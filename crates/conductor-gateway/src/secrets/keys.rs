@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::KeyRung;
 use conductor_hosts::atomic_file;
-use conductor_hosts::system::{Ids, files};
+use conductor_hosts::system::{Ids, files, protect};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
@@ -89,7 +89,7 @@ pub const fn sentence(rung: KeyRung) -> &'static str {
         KeyRung::Keychain => "key held by the OS keychain",
         KeyRung::Credential => "key supplied by the service manager",
         KeyRung::Passphrase => "key derived from the passphrase typed at start",
-        KeyRung::File => "obfuscation only: anyone who can read your files can read your secrets",
+        KeyRung::File => protect::SENTENCE,
     }
 }
 
@@ -103,14 +103,15 @@ pub const fn holder_phrase(rung: KeyRung) -> &'static str {
 }
 
 /// The reason why there is no key yet.
-pub const fn absent_phrase(rung: KeyRung) -> &'static str {
+pub fn absent_phrase(rung: KeyRung) -> String {
     match rung {
-        KeyRung::Keychain => "the OS keychain has no key yet; the first `conductor secrets set` creates one",
-        KeyRung::Credential => "the service manager supplied no credential named conductor-key",
-        KeyRung::Passphrase => "no passphrase was given at start",
-        KeyRung::File => {
-            "there is no key file; `conductor secrets set NAME --allow-key-file` creates one (obfuscation only: anyone who can read your files can read your secrets)"
-        }
+        KeyRung::Keychain => "the OS keychain has no key yet; the first `conductor secrets set` creates one".to_owned(),
+        KeyRung::Credential => "the service manager supplied no credential named conductor-key".to_owned(),
+        KeyRung::Passphrase => "no passphrase was given at start".to_owned(),
+        KeyRung::File => format!(
+            "there is no key file; `conductor secrets set NAME --allow-key-file` creates one ({})",
+            sentence(KeyRung::File)
+        ),
     }
 }
 
@@ -178,7 +179,7 @@ impl SystemKeys {
 
     fn passphrase(&self) -> Result<SecretString, String> {
         let known = self.passphrase.lock();
-        known.clone().ok_or_else(|| absent_phrase(KeyRung::Passphrase).to_owned())
+        known.clone().ok_or_else(|| absent_phrase(KeyRung::Passphrase))
     }
 
     fn change(&self, rung: KeyRung, place: &Place<'_>, change: impl FnOnce(&mut Vec<Key>)) -> Result<(), String> {
@@ -201,7 +202,7 @@ impl SystemKeys {
         let file = folder.ok_or("no service manager supplied credentials (CREDENTIALS_DIRECTORY is not set)")?;
         let bytes = std::fs::read(file.join("conductor-key")).map_err(|fault| {
             if fault.kind() == io::ErrorKind::NotFound {
-                absent_phrase(KeyRung::Credential).to_owned()
+                absent_phrase(KeyRung::Credential)
             } else {
                 format!("the credential conductor-key cannot be read: {fault}")
             }
@@ -234,14 +235,18 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
     if !metadata.is_file() || files::is_open_to_others(&path, &metadata) {
         return Err(format!("secrets/key can be read by other users; run `{}`", files::how_to_close(&path)));
     }
-    let text = std::fs::read_to_string(&path).map_err(|fault| format!("secrets/key: {fault}"))?;
-    Ok(keys_of(&Zeroizing::new(text)))
+    let failed = |fault: io::Error| format!("secrets/key: {fault}");
+    let sealed = Zeroizing::new(std::fs::read(&path).map_err(failed)?);
+    let bytes = Zeroizing::new(protect::unprotect(&sealed).map_err(failed)?);
+    let text = std::str::from_utf8(&bytes).map_err(|_| "secrets/key is not text".to_owned())?;
+    Ok(keys_of(text))
 }
 
 fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
     super::make_private(folder)?;
     let unique = keys.last().map(Key::id).unwrap_or_default();
-    atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
+    let sealed = Zeroizing::new(protect::protect(text_of(keys).as_bytes())?);
+    atomic_file::replace(&folder.join("key"), &sealed, 0o600, &unique)
 }
 
 /// A text in the OS keychain. The text is not secret. It is stored in the keychain because
@@ -307,7 +312,13 @@ mod keychain {
     fn describe(fault: &Error) -> String {
         match fault {
             Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to store anything".to_owned(),
-            Error::PlatformFailure(why) => format!("no OS keychain answers{ASKED_OVER}: {why}"),
+            Error::PlatformFailure(why) => {
+                let why = why.to_string();
+                // libdbus names the way that it was compiled without, not what is missing.
+                let no_bus = "there is no session bus (DBUS_SESSION_BUS_ADDRESS is not set)";
+                let why = if why.contains("autolaunch") { no_bus } else { &why };
+                format!("no OS keychain answers{ASKED_OVER}: {why}")
+            }
             other => format!("the OS keychain cannot be used: {other}"),
         }
     }

@@ -1,6 +1,10 @@
 use super::*;
 use conductor_hosts::system::RandomIds;
+use conductor_hosts::system::files;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(unix)]
+mod open_key_file;
 
 /// A keychain in memory that can become unavailable.
 #[derive(Default)]
@@ -70,10 +74,8 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     secrets.set("db", "another-value", vec![], false).unwrap();
     let file = std::fs::read_to_string(home.path().join("secrets/vault.json")).unwrap();
     assert!(!file.contains(VALUE) && file.contains("\"api\""));
-    let mode = std::os::unix::fs::PermissionsExt::mode(
-        &std::fs::metadata(home.path().join("secrets/vault.json")).unwrap().permissions(),
-    );
-    assert_eq!(mode & 0o777, 0o600);
+    let vault = home.path().join("secrets/vault.json");
+    assert!(!files::is_open_to_others(&vault, &vault.metadata().unwrap()));
 
     let again = on_shelf(home.path(), &shelf);
     assert_eq!(got(&again, "api").unwrap(), VALUE);
@@ -193,17 +195,15 @@ fn a_key_file_appears_only_when_it_is_asked_for_and_is_called_what_it_is() {
     let home = tempfile::tempdir().unwrap();
     let secrets = system(home.path(), KeyRung::File, None, None);
     let refused = secrets.set("api", VALUE, vec![], false).unwrap_err().to_string();
-    assert!(refused.contains("--allow-key-file") && refused.contains("obfuscation only"), "{refused}");
+    assert!(refused.contains("--allow-key-file") && refused.contains(sentence(KeyRung::File)), "{refused}");
     assert!(!home.path().join("secrets/key").exists());
     secrets.set("api", VALUE, vec![], true).unwrap();
-    assert_eq!(secrets.status().sentence, "obfuscation only: anyone who can read your files can read your secrets");
+    assert_eq!(secrets.status().sentence, sentence(KeyRung::File));
     assert_eq!(got(&system(home.path(), KeyRung::File, None, None), "api").unwrap(), VALUE);
     secrets.rotate().unwrap();
     assert_eq!(got(&system(home.path(), KeyRung::File, None, None), "api").unwrap(), VALUE);
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(home.path().join("secrets/key"), std::fs::Permissions::from_mode(0o644)).unwrap();
-    let told = got(&system(home.path(), KeyRung::File, None, None), "api").unwrap_err();
-    assert!(told.contains("chmod 600"), "{told}");
+    let key = home.path().join("secrets/key");
+    assert!(!files::is_open_to_others(&key, &key.metadata().unwrap()));
 }
 
 #[test]

@@ -21,10 +21,13 @@ impl SessionKey {
     /// session.
     pub fn of(principal: &Principal, conn: u64) -> SessionKey {
         match principal {
-            Principal::Person { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => SessionKey::Engine,
+            Principal::Person { .. } | Principal::Phone { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => {
+                SessionKey::Engine
+            }
             Principal::Socket { .. } if conn != 0 => SessionKey::Connection(conn),
             Principal::Socket { .. }
             | Principal::Http { .. }
+            | Principal::Oauth { .. }
             | Principal::Plugin { .. }
             | Principal::Webhook { .. } => SessionKey::Principal(principal.to_string()),
         }

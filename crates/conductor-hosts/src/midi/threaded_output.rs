@@ -34,6 +34,8 @@ impl Outlet {
             if let Some(send) = begin() {
                 run(&mut receiver, send);
             }
+            // From now on, the sender finds the queue closed.
+            drop(receiver);
             opened.store(false, Ordering::Release);
             end();
         });

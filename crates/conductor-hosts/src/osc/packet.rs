@@ -111,6 +111,8 @@ fn read_arg(arg: OscType) -> Option<OscArg> {
         OscType::Bool(value) => OscArg::Bool(value),
         OscType::Double(value) => OscArg::Float(value as f32),
         OscType::Long(value) => i32::try_from(value).map_or(OscArg::Float(value as f32), OscArg::Int),
+        // A text ends at a zero, so a zero as a character is an empty text.
+        OscType::Char('\0') => OscArg::Text(String::new()),
         OscType::Char(c) => OscArg::Text(c.into()),
         OscType::Blob(_)
         | OscType::Time(_)
@@ -134,4 +136,22 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, TooLong> {
     // Encoding these four types into memory cannot fail; receivers ignore an empty packet.
     let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
     if bytes.len() > PACKET_MAX { Err(TooLong(bytes.len())) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_is_written_back_as_it_was_read() {
+        for character in ['\0', 'a'] {
+            let args = vec![OscType::Char(character)];
+            let message = rosc::OscMessage { addr: "/a".to_owned(), args };
+            let read = read_message(&rosc::encoder::encode(&OscPacket::Message(message)).unwrap());
+            let Ok(read) = read else { panic!("{character:?} is not read") };
+            let written = encode(&read).unwrap_or_else(|_| panic!("{character:?} is too long"));
+            let Ok(again) = read_message(&written) else { panic!("{character:?} is not read again") };
+            assert_eq!(again, read);
+        }
+    }
 }

@@ -22,6 +22,8 @@ pub struct Environment {
     /// `CONDUCTOR_HOME`, or else `~/.conductor`; absent if neither is available.
     pub home: Option<PathBuf>,
     pub user_home: Option<PathBuf>,
+    /// `APPDATA`, the folder of settings on Windows, which may be on another drive.
+    pub app_data: Option<PathBuf>,
     /// The desktop session that this process belongs to.
     pub desktop: Session,
     /// `XDG_CONFIG_HOME`.
@@ -59,6 +61,7 @@ impl Environment {
         xdg_data_dirs.extend(paths("XDG_DATA_DIRS").unwrap_or_else(shared));
         Environment {
             home: path("CONDUCTOR_HOME").or_else(|| beneath(".conductor")),
+            app_data: path("APPDATA"),
             desktop: desktop_session(),
             config_home: path("XDG_CONFIG_HOME"),
             xdg_data_dirs,

@@ -93,7 +93,7 @@ pub fn fixtures() -> Vec<Sample> {
 pub fn fixture(name: &str) -> Sample {
     fixtures()
         .into_iter()
-        .find(|sample| sample.name.ends_with(&format!("/{name}")))
+        .find(|sample| sample.name.rsplit(['/', '\\']).next() == Some(name))
         .unwrap_or_else(|| panic!("no fixture {name}"))
 }
 

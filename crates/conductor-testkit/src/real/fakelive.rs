@@ -3,13 +3,12 @@
 //!
 //! A [`Lossy`] path between the simulation and a client can lose, delay or duplicate datagrams.
 
-use super::{Killed, Missing};
+use super::Missing;
+use super::program::{Program, native};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -27,9 +26,7 @@ pub const ADDRESSES: &str = include_str!("../../fakelive/abletonosc-addresses.tx
 
 /// A running simulation of Live. Dropping it ends the process.
 pub struct Running {
-    child: Killed,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    program: Program,
     /// The UDP port on which the simulation answers as AbletonOSC.
     pub port: u16,
 }
@@ -41,9 +38,9 @@ pub fn script(home: &Path, version: &str) -> Result<Running, Missing> {
     // a file.
     let folder = home.join("Remote Scripts");
     let copied = copy(&bridges.join("Conductor"), &folder.join("Conductor"))
-        .and_then(|()| std::fs::write(folder.join("Conductor/home.txt"), home.to_string_lossy().as_bytes()));
+        .and_then(|()| std::fs::write(folder.join("Conductor/home.txt"), native(home)));
     copied.map_err(missing)?;
-    start(&["script", &folder.to_string_lossy(), "--live", version])
+    start(&["script", &native(&folder), "--live", version])
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -68,18 +65,10 @@ pub fn recorded_osc() -> Result<Running, Missing> {
 
 /// Starts the simulation with these arguments and waits until it is ready.
 pub fn start(arguments: &[&str]) -> Result<Running, Missing> {
-    let mut child = Command::new("python3")
-        .arg("-B")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("fakelive/serve.py"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
+    let serve = native(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fakelive/serve.py"));
+    let program = Program::start("python3", &[&["-B", &serve], arguments].concat())
         .map_err(|error| missing(format!("python3 does not start: {error}")))?;
-    let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(missing("no pipes"));
-    };
-    let mut running = Running { child: Killed(child), orders, answers: BufReader::new(answers), port: 0 };
+    let mut running = Running { program, port: 0 };
     let ready = running.answer().ok_or_else(|| missing("it did not become ready"))?;
     running.port = ready["port"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or(0);
     Ok(running)
@@ -87,13 +76,11 @@ pub fn start(arguments: &[&str]) -> Result<Running, Missing> {
 
 impl Running {
     fn answer(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).ok().filter(|it| *it > 0)?;
-        serde_json::from_str(&line).ok()
+        serde_json::from_str(&self.program.line()?).ok()
     }
 
     fn order(&mut self, order: Value) -> Value {
-        let told = writeln!(self.orders, "{order}").and_then(|()| self.orders.flush());
+        let told = self.program.send(&order.to_string());
         let answer = told.ok().and_then(|()| self.answer()).unwrap_or(Value::Null);
         assert!(answer["error"].is_null(), "{order}: {answer}");
         answer["ok"].clone()
@@ -115,14 +102,13 @@ impl Running {
 
     /// Simulates a dialog in Live: Live reads no command and answers nothing from now on.
     pub fn freeze(&mut self) {
-        let _ = writeln!(self.orders, "{}", json!({ "run": "import time; time.sleep(600)" }))
-            .and_then(|()| self.orders.flush());
+        let _ = self.program.send(&json!({ "run": "import time; time.sleep(600)" }).to_string());
     }
 
     /// Quits Live as a person would, so that it cleans up.
     pub fn quit(mut self) {
-        let _ = writeln!(self.orders, "{}", json!({ "quit": true })).and_then(|()| self.orders.flush());
-        let _ = self.child.0.wait();
+        let _ = self.program.send(&json!({ "quit": true }).to_string());
+        self.program.wait();
     }
 
     /// Simulates a crash of Live.

@@ -91,6 +91,8 @@ pub enum Command {
     Secrets(SecretsCommand),
     /// Open the console: see the studio in a browser, answer approval requests, edit mappings
     Console(ConsoleArgs),
+    /// Pair a phone, so that a person can answer approval requests on it
+    Pair(super::pair::PairArgs),
     /// Show how other machines reach this daemon over HTTP
     #[command(subcommand)]
     Http(super::http::HttpCommand),

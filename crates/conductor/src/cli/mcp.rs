@@ -33,6 +33,7 @@ pub fn run(command: McpCommand, home: &Home, environment: &Environment, out: &mu
 fn set_up(args: &McpSetup, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let places = Places {
         user_home: environment.user_home.clone(),
+        app_data: environment.app_data.clone(),
         project: std::env::current_dir()?,
         platform: Platform::current(),
     };

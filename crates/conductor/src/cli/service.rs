@@ -14,6 +14,10 @@ const UNIT: &str = include_str!("../../../../packaging/systemd/conductor.service
 const AGENT: &str = include_str!("../../../../packaging/launchd/conductor.plist");
 const TASK: &str = include_str!("../../../../packaging/windows/conductor-task.xml");
 
+/// systemd has a manager for each person who is logged in; `su` and `sudo` do not log in.
+const NO_SESSION: &str =
+    ". No service manager runs for you: log in as this user (not with su or sudo), and repeat the command";
+
 /// The service manager of one operating system.
 struct Service {
     /// The program of the service manager.
@@ -257,7 +261,8 @@ impl Service {
         }
         let printed = String::from_utf8_lossy(&done.stderr);
         let reason = printed.lines().next().unwrap_or("no reason was given");
-        Err(format!("`{} {}` failed: {reason}", self.program, arguments.join(" ")))
+        let cure = if reason.contains("connect to bus") { NO_SESSION } else { "" };
+        Err(format!("`{} {}` failed: {reason}{cure}", self.program, arguments.join(" ")))
     }
 }
 

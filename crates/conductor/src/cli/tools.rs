@@ -40,6 +40,8 @@ pub fn run(args: &ToolsArgs, home: &Home, out: &mut Out) -> Result<Verdict, Fail
             let mut answer = ask(home, "tools.list", json!({}))?;
             if let Some(tools) = answer["tools"].as_array_mut() {
                 tools.retain(|it| list(it, "views").iter().any(|it| it == view));
+                // Stable: within a set, the tools keep their order.
+                tools.sort_by(|a, b| text(a, "toolset").cmp(text(b, "toolset")));
             }
             out.show(&answer, |out, answer| {
                 let mut toolset = "";

@@ -64,7 +64,10 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     } else {
         greet(out, home, &daemon, &status)?;
         if let Some(url) = url {
-            out.line(format_args!("  http     {url} (token in {})", home.root().join("state/http.token").display()))?;
+            out.line(format_args!(
+                "  http     {url} (token in {})",
+                home.root().join("state").join("http.token").display()
+            ))?;
         }
         // The link is a secret: it is shown on a terminal, never in a log.
         if io::stdout().is_terminal()

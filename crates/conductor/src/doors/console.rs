@@ -13,7 +13,7 @@ mod announce;
 mod call;
 mod decide;
 pub mod feed;
-mod files;
+pub(super) mod files;
 mod health;
 mod pump;
 mod reads;
@@ -315,7 +315,7 @@ fn release_of(body: &EventBody) -> Option<(String, bool)> {
 }
 
 /// Why a request was not answered.
-enum Refusal {
+pub(super) enum Refusal {
     Status(StatusCode, &'static str),
     Tool(ToolError),
     Response(Response),
@@ -348,7 +348,7 @@ fn refuse_without_challenge(status: StatusCode, reason: &str) -> Response {
 }
 
 /// An answer in JSON. The caller has scrubbed it.
-fn plain(value: &Value) -> Response {
+pub(super) fn plain(value: &Value) -> Response {
     axum::Json(value).into_response()
 }
 
@@ -358,7 +358,7 @@ fn failed(error: &ToolError) -> Response {
 }
 
 /// Reads a JSON body.
-async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {
+pub(super) async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {
     let bytes = read_body(body, MOST_BODY).await.map_err(Refusal::Response)?;
     let bytes = if bytes.trim_ascii().is_empty() { b"{}".as_slice() } else { &bytes };
     serde_json::from_slice(bytes)
@@ -437,10 +437,10 @@ const NO_KEY: &str = "this route needs the key of a console session";
 
 /// Refuses requests that our own page did not make. A browser sets `Sec-Fetch-Site` itself, and no
 /// script can change it.
-async fn needs_same_origin(request: Request, next: Next) -> Response {
+pub(super) async fn needs_same_origin(request: Request, next: Next) -> Response {
     let headers = request.headers();
     if only(headers, "sec-fetch-site") != Some("same-origin") {
-        let why = "only the console's own page may use this route";
+        let why = "only the page of this server may use this route";
         return refuse_after(request.into_body(), StatusCode::FORBIDDEN, why).await;
     }
     let is_json = only(headers, header::CONTENT_TYPE.as_str())
@@ -470,7 +470,7 @@ async fn needs_session(State(console): State<Arc<Console>>, mut request: Request
 }
 
 /// The value of a header that occurs exactly once.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
@@ -499,7 +499,7 @@ const HEADERS: [(&str, &str); 7] = [
     ("cache-control", "no-store"),
 ];
 
-async fn harden(mut response: Response) -> Response {
+pub(super) async fn harden(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         if name != "cache-control" || !response.headers().contains_key(header::CACHE_CONTROL) {
             response.headers_mut().insert(name, HeaderValue::from_static(value));

@@ -6,10 +6,12 @@
 
 mod authority;
 pub mod hooks;
+pub mod oauth;
 pub mod plain;
 pub mod tls;
 
 pub use authority::Authority;
+use oauth::Oauth;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,6 +33,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::audit::record::EventName;
 use conductor_core::config::ToolView;
+use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -75,6 +78,11 @@ pub struct Token {
     /// The views that the token may list. Empty if all views are allowed.
     pub views: Vec<ToolView>,
     pub expires: Option<Timestamp>,
+    /// The principal of its calls.
+    pub principal: Principal,
+    /// Identifies the sessions that the token may use. Tokens of one person with other scopes have
+    /// other sessions.
+    pub session: String,
 }
 
 impl Token {
@@ -86,6 +94,8 @@ impl Token {
             tools: vec!["all".to_owned()],
             views: Vec::new(),
             expires: None,
+            principal: Principal::Http { token: name.to_owned() },
+            session: name.to_owned(),
         }
     }
 
@@ -97,30 +107,69 @@ impl Token {
     }
 }
 
-#[derive(Debug, Default)]
+/// Why a request without a sufficient token is refused.
+#[derive(Debug)]
+pub struct Refused {
+    pub status: StatusCode,
+    pub reason: String,
+    /// The value of `WWW-Authenticate`, if it is not `Bearer`.
+    pub challenge: Option<String>,
+}
+
+impl Refused {
+    /// Reads the rest of the request, and then refuses it.
+    pub async fn answer(self, body: Body) -> Response {
+        let mut response = refuse_after(body, self.status, &self.reason).await;
+        if let Some(challenge) = self.challenge.and_then(|it| HeaderValue::from_str(&it).ok()) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+#[derive(Default)]
 pub struct Tokens {
     tokens: Vec<Arc<Token>>,
+    oauth: Option<Arc<Oauth>>,
     last_failure_s: AtomicU64,
 }
 
 impl Tokens {
     pub fn new(tokens: Vec<Token>) -> Arc<Self> {
+        Self::with_oauth(tokens, None)
+    }
+
+    /// Like [`Tokens::new`]; tokens of an authorization server are accepted too.
+    pub fn with_oauth(tokens: Vec<Token>, oauth: Option<Arc<Oauth>>) -> Arc<Self> {
         let tokens = tokens.into_iter().map(Arc::new).collect();
-        Arc::new(Self { tokens, last_failure_s: AtomicU64::new(u64::MAX) })
+        Arc::new(Self { tokens, oauth, last_failure_s: AtomicU64::new(u64::MAX) })
     }
 
     /// The token in `Authorization`, if it has this scope and has not expired. Otherwise the reason
     /// for the refusal, which is also recorded.
-    pub async fn admit(&self, studio: &Studio, headers: &HeaderMap, scope: &str) -> Result<Arc<Token>, String> {
-        let refused = match self.find(headers) {
-            Some(token) if token.expires.is_some_and(|it| studio.timestamp() >= it) => {
-                format!("the token \"{}\" has expired", token.name)
+    pub async fn admit(&self, studio: &Studio, headers: &HeaderMap, scope: &str) -> Result<Arc<Token>, Refused> {
+        let refused = match (self.find(headers), &self.oauth) {
+            (Some(token), _) if token.expires.is_some_and(|it| studio.timestamp() >= it) => {
+                self.unauthorized(format!("the token \"{}\" has expired", token.name))
             }
-            Some(token) if token.scopes.contains(scope) => return Ok(token),
-            Some(_) | None => format!("a bearer token with the scope {scope} is needed"),
+            (Some(token), _) if token.scopes.contains(scope) => return Ok(token),
+            (None, Some(oauth)) if bearer(headers).is_some_and(Oauth::is_for) => {
+                match oauth.admit(&*studio.clock, bearer(headers).unwrap_or_default()).await {
+                    Ok(token) if token.scopes.contains(scope) => return Ok(token),
+                    Ok(_) if scope == "observe" => oauth.may_not_observe(),
+                    Ok(_) => oauth.missing_scope(scope),
+                    Err(refused) => refused,
+                }
+            }
+            (Some(_) | None, _) => self.unauthorized(format!("a bearer token with the scope {scope} is needed")),
         };
         self.note_failure(studio).await;
         Err(refused)
+    }
+
+    fn unauthorized(&self, reason: String) -> Refused {
+        let challenge = self.oauth.as_ref().map(|it| it.challenge(""));
+        Refused { status: StatusCode::UNAUTHORIZED, reason, challenge }
     }
 
     /// Whether `Authorization` contains any known token.
@@ -130,14 +179,7 @@ impl Tokens {
 
     /// Compares the token in `Authorization` with every known token, each in constant time.
     fn find(&self, headers: &HeaderMap) -> Option<Arc<Token>> {
-        let mut given = headers.get_all(header::AUTHORIZATION).iter();
-        let (Some(value), None) = (given.next(), given.next()) else { return None };
-        let value = value.to_str().ok()?;
-        let (scheme, secret) = value.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return None;
-        }
-        let hash: [u8; 32] = Sha256::digest(secret.trim().as_bytes()).into();
+        let hash: [u8; 32] = Sha256::digest(bearer(headers)?.as_bytes()).into();
         let mut found = None;
         for token in &self.tokens {
             let same: Choice = token.hash.ct_eq(&hash);
@@ -155,6 +197,14 @@ impl Tokens {
             let _ = studio.audit.event(None, EventName::AuthFailed, json!({ "door": "http" })).await;
         }
     }
+}
+
+/// The bearer token in `Authorization`, if the header occurs exactly once.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else { return None };
+    let (scheme, secret) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim())
 }
 
 /// Number of random bytes in a token.
@@ -233,6 +283,13 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     next.run(request).await
 }
 
+/// Marks the connection of an admitted request, so that it is kept when connections are scarce.
+pub fn mark_known<B>(request: &http::Request<B>) {
+    if let Some(connection) = request.extensions().get::<HttpConnection>() {
+        connection.mark_known();
+    }
+}
+
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
     match shared.studio.audit.up() {
         Ok(()) => axum::Json(json!({ "status": "ok" })).into_response(),
@@ -244,8 +301,10 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
 /// them.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
     let mcp = McpHttp::new(shared, tokens);
+    let metadata = tokens.oauth.as_ref().map(|it| it.routes()).unwrap_or_default();
     Router::new()
         .merge(mcp.routes())
+        .merge(metadata)
         .route("/health", get(health).with_state(Arc::clone(shared)))
         .merge(plain::routes(shared, tokens))
         .merge(more)
@@ -257,6 +316,11 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&shared.clients), register_client))
         .layer(middleware::from_fn_with_state(Arc::new(Guard { authority, tokens: Arc::clone(tokens) }), guard))
+}
+
+/// Adds the checks of Host and Origin to the routes of a listener without tokens.
+pub fn with_authority(routes: Router, authority: Authority) -> Router {
+    routes.layer(middleware::from_fn_with_state(Arc::new(Guard { authority, tokens: Arc::default() }), guard))
 }
 
 /// The two addresses of a connection, and the process of the client that uses it.

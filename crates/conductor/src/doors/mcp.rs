@@ -129,8 +129,8 @@ impl McpDoor {
 
     /// The caller of a request.
     fn principal(&self, cx: &Cx) -> Principal {
-        if let Some(token) = &cx.token {
-            return Principal::Http { token: token.clone() };
+        if let Some(principal) = &cx.token {
+            return principal.clone();
         }
         let named = |it: Implementation| self.session.principal(&it.name);
         if let Some(client) = cx.meta.client_info() {

@@ -26,12 +26,12 @@ use conductor_hosts::system::processes;
 pub enum Who {
     /// The user id that the kernel reports.
     Uid(u32),
-    /// The name of the token that the peer sent.
-    Token(String),
+    /// The principal of the token that the peer sent.
+    Token(Principal),
 }
 
 impl Who {
-    pub fn token(&self) -> Option<String> {
+    pub fn token(&self) -> Option<Principal> {
         match self {
             Who::Uid(_) => None,
             Who::Token(token) => Some(token.clone()),
@@ -198,7 +198,7 @@ impl Session {
         match &self.who {
             // Client names are untrusted and are logged, so scrub secrets from them.
             Who::Uid(uid) => Principal::socket(*uid, &self.studio.scrubber.text(client)),
-            Who::Token(token) => Principal::Http { token: token.clone() },
+            Who::Token(principal) => principal.clone(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! runs without it.
 
 use crate::doors::http::hooks::{Deliveries, Hooks};
+use crate::doors::http::oauth::Oauth;
 use crate::doors::http::{self, Authority, Tokens, tls};
 use crate::doors::mcp::Shared;
 use crate::gateway::settings;
@@ -155,9 +156,12 @@ impl Http {
         }
         let (listener, bound) = http::bind(address).await?;
         let studio = &self.shared.studio;
-        let tls = tls::load(&studio.home, &settings, bound.ip(), &*studio.ids).map_err(io::Error::other)?;
+        let phone = studio.policy().policy.approval.phone.as_ref().map(|it| it.bind.ip());
+        let addresses: Vec<IpAddr> = std::iter::once(bound.ip()).chain(phone).collect();
+        let tls = tls::load(&studio.home, &settings, &addresses, &*studio.ids).map_err(io::Error::other)?;
         let default = http::default_token(&studio.home, &*studio.ids)?;
-        let tokens = Tokens::new(std::iter::once(default).chain(settings::tokens(&settings)).collect());
+        let oauth = settings.oauth.clone().map(Oauth::new).transpose().map_err(io::Error::other)?;
+        let tokens = Tokens::with_oauth(std::iter::once(default).chain(settings::tokens(&settings)).collect(), oauth);
         let authority = Authority::new(bound, settings.hosts, settings.origins, tls.is_some());
         let console = self.console.get().cloned().unwrap_or_default();
         let hooks = Hooks::new(settings.hooks, &self.shared, &self.secrets, &tokens, &self.deliveries);

@@ -6,6 +6,7 @@
 use crate::doors::http::Token;
 use conductor_core::config::{self, Config, PdMode};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
+use conductor_core::principal::Principal;
 use conductor_gateway::studio::PolicyInForce;
 use conductor_gateway::tools::catalog::Catalog;
 use conductor_gateway::tools::names::Toolset;
@@ -46,6 +47,8 @@ pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
         tools: token.tools.clone(),
         views: token.views.clone(),
         expires: token.expires,
+        principal: Principal::Http { token: token.name.clone() },
+        session: token.name.clone(),
     })
 }
 
@@ -70,6 +73,8 @@ pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
         }
     }
     let lists = config.http.tokens.iter().map(|it| (format!("[[http.tokens]] {}", it.name), &it.tools));
+    let scopes = config.http.oauth.iter().flat_map(|it| &it.scopes);
+    let lists = lists.chain(scopes.map(|it| (format!("[[http.oauth.scopes]] {}", it.name), &it.tools)));
     for (place, words) in lists.chain(std::iter::once(("[mcp]".to_owned(), &config.mcp.tools))) {
         for word in words {
             if let Err(fault) = Toolset::parse(std::slice::from_ref(word), is_tool) {

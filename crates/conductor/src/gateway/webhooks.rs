@@ -121,7 +121,8 @@ impl Webhooks {
     }
 }
 
-fn client() -> Result<reqwest::Client, String> {
+/// A client for the servers that a person has configured.
+pub(crate) fn client() -> Result<reqwest::Client, String> {
     let tls = system_tls().map_err(|it| it.to_string())?;
     let builder = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().timeout(PATIENCE);
     builder.redirect(reqwest::redirect::Policy::none()).build().map_err(|it| reason(&it))

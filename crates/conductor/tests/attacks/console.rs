@@ -7,7 +7,7 @@ use conductor_testkit::real::pd;
 use conductor_testkit::require;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 /// The status of a request with these headers.
 fn status(port: u16, method: &str, path: &str, headers: &[&str], body: &str) -> u16 {
@@ -97,10 +97,11 @@ const PLUGIN: &str = "export default { name: 'evil', version: '1.0.0', descripti
       const got = await fetch(url, { method, headers, body: method === 'POST' ? body : undefined });\n\
       return { status: got.status } } catch (error) { return { code: error.code ?? 'thrown', message: error.message } } } }] }\n";
 
-/// A person has enabled the plugin and permitted it every address of this machine.
+/// A person has enabled the plugin and permitted it the address of the console itself.
 #[test]
 fn a_plugin_with_every_permission_opens_no_route_of_the_console() {
-    let hosts = "[\"127.0.0.1\", \"localhost\"]";
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let hosts = format!("[\"127.0.0.1:{port}\", \"localhost:{port}\"]");
     let pin = {
         let other = Studio::start(DEVICES);
         install(&other);
@@ -110,24 +111,29 @@ fn a_plugin_with_every_permission_opens_no_route_of_the_console() {
     };
     let more = format!(
         "[tools.web]\nallow_hosts = {hosts}\nhttp_hosts = {hosts}\n\
+         [[policy.rules]]\ntool = \"evil.*\"\ndecision = \"allow\"\n\
          [plugins.evil]\nenabled = true\nfile = \"evil.js\"\npin = {pin}\nnet = {hosts}\n"
     );
     let rig = Rig::start_with(&more, |studio| install(studio));
-    let port = rig.http_port();
+    // The listener is open as long as this connection.
+    let mut control = rig.studio.control();
+    control.ask("http.open", json!({ "address": format!("127.0.0.1:{port}") })).unwrap();
     let mut model = rig.model();
     let allow = json!({ "decisions": [{ "decision": "allow", "id": rig.approval }] }).to_string();
-    let mut answered = 0;
+    let secret = json!({ "secret": rig.approval }).to_string();
+    let mut answers = Vec::new();
     for host in ["127.0.0.1", "localhost"] {
         for (method, path) in ROUTES.into_iter().chain([("POST", "/console/login")]) {
             let url = format!("http://{host}:{port}{path}");
-            let answer = model.call("evil.get", json!({ "url": url, "method": method, "body": allow }));
+            let body = if path == "/console/login" { &secret } else { &allow };
+            let answer = model.call("evil.get", json!({ "url": url, "method": method, "body": body }));
             let (status, code) = (answer["status"].as_u64(), answer["code"].as_str());
             assert!(matches!(status, Some(401 | 403 | 404)) || code.is_some(), "{url}: {answer}");
             assert_ne!(code, Some("NOT_FOUND"), "the plugin runs: {answer}");
-            answered += usize::from(status.is_some());
+            answers.push(answer);
         }
     }
-    eprintln!("{answered} requests of the plugin reached the listener");
+    assert!(answers.iter().any(|it| it["status"].is_u64()), "no request reached the listener: {answers:?}");
     drop(model);
     settle(&rig);
     let log = rig.log();

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Events that only a person may cause.
-const DECISIONS: [&str; 10] = [
+const DECISIONS: [&str; 12] = [
     "approval.allowed",
     "plan.applied",
     "plan.undone",
@@ -25,6 +25,8 @@ const DECISIONS: [&str; 10] = [
     "secret.removed",
     "circuit.reset",
     "console.opened",
+    "phone.paired",
+    "phone.revoked",
 ];
 
 /// A loopback listener that must not receive any connection.

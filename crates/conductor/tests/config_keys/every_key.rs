@@ -440,6 +440,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("policy.rules", Holds),
         ("policy.approval", Holds),
         ("policy.approval.pad", Holds),
+        ("policy.approval.phone", Holds),
         ("limits", Holds),
         ("limits.read", Holds),
         ("limits.effect", Holds),
@@ -449,6 +450,8 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("audit", Holds),
         ("http", Holds),
         ("http.hooks", Holds),
+        ("http.oauth", Holds),
+        ("http.oauth.scopes", Holds),
         ("http.tls", Holds),
         ("http.tokens", Holds),
         ("webhooks", Holds),
@@ -511,6 +514,14 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     shown("policy.approval.pad", &["device", "note", "hold_ms", "tiers"], || {
         test!(surface::each_key_of_the_pad_counts)
     });
+    shown("policy.approval.phone", &["bind"], || Elsewhere {
+        file: "tests/end_to_end/phone.rs",
+        name: "a_phone_stays_paired_after_a_restart_and_only_a_person_pairs",
+    });
+    shown("policy.approval.phone", &["tiers", "ntfy"], || Elsewhere {
+        file: "tests/end_to_end/phone.rs",
+        name: "a_phone_answers_its_tiers_and_a_topic_says_only_that_something_waits",
+    });
     shown("limits", &["result_bytes", "pending_per_principal", "asks_per_minute"], || test!(limits::limits_hold));
     shown("limits", &["read.per_minute", "read.burst", "effect.per_minute", "effect.burst"], || {
         test!(limits::limits_hold)
@@ -541,6 +552,18 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     });
     shown("http.tls", &["certificate", "key", "self_signed"], || test!(http::the_certificate_of_the_file_is_used));
     shown("http.tokens[]", &["name", "hash", "scopes"], || test!(http::http_is_served_where_and_to_whom_the_file_says));
+    shown("http.oauth", &["issuer", "audience"], || Elsewhere {
+        file: "tests/end_to_end/oauth.rs",
+        name: "clients_of_two_sdks_sign_in_and_every_other_token_is_refused",
+    });
+    shown("http.oauth", &["algorithms"], || Elsewhere {
+        file: "src/doors/http/oauth.rs",
+        name: "every_other_token_is_refused_with_its_reason",
+    });
+    shown("http.oauth.scopes[]", &["name", "tools", "observe"], || Elsewhere {
+        file: "tests/end_to_end/oauth.rs",
+        name: "clients_of_two_sdks_sign_in_and_every_other_token_is_refused",
+    });
     shown("http.tokens[]", &["views"], || Elsewhere {
         file: "tests/end_to_end/team.rs",
         name: "clients_of_two_sdks_see_the_tools_of_their_tokens",

@@ -49,16 +49,16 @@ impl AiClient {
 }
 
 /// A studio with a person, AI clients and a browser.
-struct Stage {
-    studio: Studio,
-    url: String,
+pub struct Stage {
+    pub studio: Studio,
+    pub url: String,
     node: PathBuf,
     ai: BTreeMap<String, AiClient>,
 }
 
 impl Stage {
     /// The demo studio with more configuration. `None`, with a note, if a program is missing.
-    fn open(more: &str) -> Option<Self> {
+    pub fn open(more: &str) -> Option<Self> {
         let node = node()?;
         if !Path::new("/usr/bin/chromium").exists() {
             real::skip("chromium is not installed");
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     /// Runs a command as a person, at a separate terminal.
-    fn person(&self, words: &[String]) -> (Option<i32>, String) {
+    pub fn person(&self, words: &[String]) -> (Option<i32>, String) {
         let mut command = Command::new(BINARY);
         command.env("CONDUCTOR_HOME", self.studio.home()).args(words);
         at_a_terminal(command)
@@ -156,7 +156,7 @@ impl Stage {
     }
 
     /// Runs a story until it ends. A failure shows the story's stderr.
-    fn tell(&mut self, story: &str, arguments: &[&str]) {
+    pub fn tell(&mut self, story: &str, arguments: &[&str]) {
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new(&self.node)
             .args(["console/story.mjs", story, &self.url])
@@ -237,6 +237,7 @@ fn screenshots_of_every_view() {
     if let Some(mut stage) = Stage::open("") {
         stage.tell("first_hour", &[images().to_str().unwrap()]);
     }
+    super::phone::take_pictures();
 }
 
 /// Reports the behaviour of page and daemon under load; `make bench` runs it.
@@ -250,7 +251,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn images() -> PathBuf {
+pub fn images() -> PathBuf {
     repository().join("docs/images")
 }
 
@@ -264,7 +265,13 @@ fn the_set_of_screenshots_is_complete() {
             }
         }
     }
-    for page in ["README.md", "docs/console.md", "docs/first-hour.md"] {
+    for view in ["phone", "phone-pair", "phone-plan"] {
+        for theme in ["light", "dark"] {
+            let file = images().join(format!("{view}-390-{theme}.png"));
+            assert!(file.exists(), "{} is missing; run make screenshots", file.display());
+        }
+    }
+    for page in ["README.md", "docs/console.md", "docs/first-hour.md", "docs/team.md"] {
         let text = std::fs::read_to_string(repository().join(page)).unwrap();
         let pictures: Vec<&str> =
             text.split("images/").skip(1).filter_map(|it| it.split(['"', ')', ' ']).next()).collect();

@@ -240,6 +240,17 @@ fn doctor_fixes_after_a_yes_what_needs_no_rights() {
 }
 
 #[test]
+fn the_list_of_tools_names_each_set_once() {
+    let studio = Studio::start("schema = 1\n");
+    let listed = text(&studio.run(&["tools"]).stdout);
+    let sets: Vec<&str> = listed.lines().filter(|it| !it.starts_with(' ')).collect();
+    let mut once = sets.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert!(sets.len() > 5 && sets.len() == once.len(), "{sets:?}");
+}
+
+#[test]
 fn colours_are_for_terminals_and_can_be_forbidden_or_forced() {
     let home = tempfile::tempdir().unwrap();
     let doctor = |words: &[&str], no_color: Option<&str>| {

@@ -24,7 +24,7 @@ fn port_of(ready: &Value) -> String {
 }
 
 /// Runs curl, which trusts only the certificate of this studio.
-fn curl(studio: &Studio, arguments: &[&str]) -> Output {
+pub fn curl(studio: &Studio, arguments: &[&str]) -> Output {
     Command::new("curl")
         .args(["-sS", "--max-time", "20", "--cacert"])
         .arg(studio.home().join("state/http-certificate.pem"))
@@ -443,4 +443,81 @@ fn an_event_reaches_a_receiver_that_was_down_also_after_a_restart() {
     assert_eq!(accepted.len(), different.len(), "{all:?}");
     until("nothing waits", || (webhook(&studio)["delivered"].as_u64() >= Some(3)).then_some(()));
     assert!(!std::fs::read_to_string(studio.home().join("audit.log")).unwrap().contains("a-key-for-alerts"));
+}
+
+/// The code blocks of a page with this language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}");
+    let mut found: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in page.lines().map(str::trim) {
+        if line == fence {
+            inside = true;
+            found.push(String::new());
+        } else if line == "```" {
+            inside = false;
+        } else if inside && let Some(block) = found.last_mut() {
+            block.push_str(line);
+            block.push('\n');
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_of_the_page_runs_with_its_configuration() {
+    let page = include_str!("../../../../docs/team.md");
+    let mut file = "schema = 1\n[secrets]\nkey = \"file\"\n[[modes]]\nname = \"Mix\"\n".to_owned();
+    for block in blocks(page, "toml") {
+        // No request leaves this machine.
+        let block = block
+            .replace("https://alerts.example", "http://127.0.0.1:9")
+            .replace("https://ntfy.example", "http://127.0.0.1:9");
+        file += &block.replace("0.0.0.0:3444", "127.0.0.1:0");
+    }
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), &file).unwrap();
+    let address = format!("127.0.0.1:{}", port_of(&studio.up(&["--http", "127.0.0.1:0"])));
+    let check = studio.run(&["config", "check"]);
+    assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
+    let digest = studio.status()["http"][0]["fingerprint"].as_str().unwrap().to_owned();
+    until("phones can connect", || {
+        let mut list = studio.command();
+        list.args(["pair", "list"]);
+        at_a_terminal(list).1.contains("phones connect to").then_some(())
+    });
+
+    let folder = Path::new(super::studio::BINARY).parent().unwrap().display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+    let (mut secret, mut commands) = (String::new(), 0);
+    for line in blocks(page, "sh").iter().flat_map(|it| it.lines()).filter(|it| it.starts_with("conductor ")) {
+        let line = line.replace("studio.local:3443", &address).replace("sha256:…", &digest);
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).env("PATH", &path).env("CONDUCTOR_HOME", studio.home());
+        let (code, shown) = {
+            command.env("CONDUCTOR_TOKEN", &secret);
+            at_a_terminal(command)
+        };
+        assert_eq!(code, Some(0), "{line}: {shown}");
+        commands += 1;
+        if line.contains("token create lights") {
+            secret = shown.lines().next().unwrap().trim().to_owned();
+            until("the token is in force", || {
+                let tools = format!("https://{address}/tools");
+                (with_token(&studio, &secret, &[&tools]).0 == "200").then_some(())
+            });
+        }
+        if let Some((_, rest)) = shown.split_once("https://").filter(|_| line.contains("pair --name")) {
+            // The phone uses the link.
+            let (place, fragment) = rest.split_whitespace().next().unwrap().split_once("/#pair=").unwrap();
+            let body = json!({ "secret": fragment }).to_string();
+            let headers = ["-H", "Sec-Fetch-Site: same-origin", "-H", "Content-Type: application/json"];
+            let port = place.rsplit_once(':').unwrap().1;
+            let pair = format!("https://127.0.0.1:{port}/phone/pair");
+            let paired = text(&curl(&studio, &[&headers[..], &["-d", &body, &pair]].concat()).stdout);
+            assert!(paired.contains("\"key\""), "{paired}");
+        }
+    }
+    assert_eq!(studio.status()["current_mode"], "Mix");
+    assert!(commands >= 9, "{commands} commands");
 }

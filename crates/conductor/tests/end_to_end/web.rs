@@ -155,6 +155,18 @@ fn a_certificate_nobody_trusts_is_refused_and_one_of_a_trusted_authority_is_not(
     assert_eq!(server.asked(), 2);
 }
 
+/// A minimal system has no package ca-certificates. Only fetching over TLS needs it.
+#[test]
+fn a_machine_without_certificate_authorities_starts_and_names_what_is_missing() {
+    let server = require!(Server::start());
+    let nothing = server.file("no-such-file");
+    let refused = fetch(&server, Some(&nothing), "localhost").unwrap_err();
+    assert_eq!(refused["code"], "DENIED", "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("no certificate authorities") && message.contains("ca-certificates"), "{refused}");
+    assert_eq!(server.asked(), 0);
+}
+
 /// The token of our HTTP door must not be sent to other servers.
 #[test]
 fn the_token_of_a_caller_is_not_passed_on() {

@@ -21,8 +21,7 @@ use conductor_hosts::files::Files;
 use conductor_hosts::shell::Shell;
 use conductor_hosts::system::RandomIds;
 use conductor_hosts::web::{Web, system_tls};
-use conductor_testkit::real::{PATIENCE, postgres, wait_for};
-use conductor_testkit::require;
+use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
@@ -250,6 +249,7 @@ effect = "read"
 digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 "#;
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
     let fixture = ExternalTools::new(COMMANDS);
@@ -358,14 +358,18 @@ async fn the_studios_own_database_is_there_and_keeps_reads_and_changes_apart() {
     let unknown =
         fixture.call("database.query", json!({ "sql": "SELECT 1", "database": "nowhere" })).await.unwrap_err();
     assert_eq!(unknown.code, Code::NotFound);
-    use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(fixture.studio.home.path().join("state/studio.db")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(fixture.studio.home.path().join("state/studio.db")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_postgres_keeps_reads_reads() {
-    let server = require!(postgres::start());
+    let server = conductor_testkit::require!(conductor_testkit::real::postgres::start());
     server.sql("CREATE ROLE studio LOGIN PASSWORD 'a-studio-password'; CREATE TABLE sets (id bigint primary key, title text, length numeric, tags jsonb, cover bytea, at timestamptz); GRANT ALL ON sets TO studio; INSERT INTO sets VALUES (9007199254740993, 'One', 3.50, '{\"a\": [1]}', '\\x00ff', '2026-01-02 03:04:05+00'), (2, NULL, NULL, NULL, NULL, NULL)");
     let config = format!(
         "[tools.database.sets]\nurl = \"{}\"\npassword = \"secret:sets-db\"\nmax_rows_affected = 1\n[tools.database.boss]\nurl = \"{}\"\npassword = \"secret:boss\"\n",
@@ -481,6 +485,7 @@ const NESTED: &str = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \
     { name = \"private\", path = \"STUDIO/private\" }]\n";
 
 /// A rule about a folder applies to every way to write a path in it.
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
     let folder_first = |config: &str| {
@@ -672,6 +677,7 @@ async fn a_target_that_cannot_be_shown_is_not_asked_about() {
 
 /// An approval is for the path that was shown. It is invalid if a link has changed its target
 /// before the call runs.
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_turns_after_the_yes_ends_it() {
     let fixture = ExternalTools::new(FILES);

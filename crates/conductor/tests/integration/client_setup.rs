@@ -20,8 +20,12 @@ struct Desk {
 impl Desk {
     fn new(platform: Platform) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let places =
-            Places { user_home: Some(folder.path().join("home")), project: folder.path().join("project"), platform };
+        let places = Places {
+            user_home: Some(folder.path().join("home")),
+            app_data: None,
+            project: folder.path().join("project"),
+            platform,
+        };
         for client in &CLIENTS {
             if let Some(file) = client.file(&places) {
                 std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -217,6 +221,7 @@ fn a_broken_file_is_refused_with_its_place_and_left_alone() {
 fn a_client_that_is_not_installed_gets_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let places = Places {
+        app_data: None,
         user_home: Some(folder.path().to_owned()),
         project: folder.path().join("p"),
         platform: Platform::current(),
@@ -386,4 +391,17 @@ fn cline_reads_its_file() {
     let left: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     assert_eq!(left["mcpServers"]["conductor"], Value::Null, "{text}");
     assert_eq!(left["mcpServers"]["weather"]["autoApprove"], serde_json::json!(["get_forecast"]), "{text}");
+}
+
+#[test]
+fn the_settings_folder_of_windows_may_be_on_another_drive() {
+    let mut desk = Desk::new(Platform::Windows);
+    desk.places.app_data = Some("D:\\Profiles\\ada".into());
+    for (name, end) in
+        [("claude-desktop", "claude_desktop_config.json"), ("zed", "settings.json"), ("goose", "config.yaml")]
+    {
+        let file = desk.file(Client::named(name).unwrap());
+        assert!(file.starts_with("D:\\Profiles\\ada") && file.ends_with(end), "{}", file.display());
+    }
+    assert!(desk.file(Client::named("cursor").unwrap()).starts_with(desk.home()), "it is in the home folder");
 }

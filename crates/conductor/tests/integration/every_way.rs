@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +41,9 @@ const CONFIG: &str = r#"schema = 1
 [audit]
 detail = "full"
 [tools.web]
-allow_hosts = ["127.0.0.1:1"]
-http_hosts = ["127.0.0.1:1"]
+timeout_ms = 100
+allow_hosts = ["127.0.0.1:1", "SILENT"]
+http_hosts = ["127.0.0.1:1", "SILENT"]
 [[devices]]
 alias = "pads"
 direction = "Input"
@@ -180,8 +182,9 @@ impl Force {
     }
 }
 
-/// Calls that meet a host that is down, a person and a rule in every run of the test.
-fn sure() -> (Vec<Step>, Force) {
+/// Calls that meet a host that is down, a circuit that trips, a person and a rule in every run of
+/// the test. `silent` is a host that accepts connections and never answers.
+fn sure(silent: SocketAddr) -> (Vec<Step>, Force) {
     let step = |tool: &str, arguments: Value, times| Step {
         tool: tool.to_owned(),
         arguments,
@@ -189,9 +192,16 @@ fn sure() -> (Vec<Step>, Force) {
         times,
         pause_ms: 0,
     };
+    let fetch = |address: &str, times| step("web.fetch", json!({ "url": format!("http://{address}/") }), times);
     let steps = vec![
-        // Nothing listens on this port.
-        step("web.fetch", json!({ "url": "http://127.0.0.1:1/" }), 4),
+        // Nothing listens on this port. The breaker does not count a host that is offline.
+        fetch("127.0.0.1:1", 4),
+        // Two timeouts trip the circuit of this host.
+        fetch(&silent.to_string(), 4),
+        // After `open_ms`, one call is let through as a test. It fails, and the circuit stays open.
+        Step { pause_ms: 20_000, ..fetch(&silent.to_string(), 2) },
+        // The circuits of other hosts are not affected.
+        fetch("127.0.0.1:1", 1),
         step("conductor_send_sysex", json!({ "port": "synth", "data": [0x7D, 1] }), 1),
         step("conductor_switch_mode", json!({ "mode": "Default" }), 1),
     ];
@@ -207,10 +217,10 @@ struct Side {
 }
 
 impl Side {
-    fn new(way: Way) -> Self {
+    fn new(way: Way, silent: SocketAddr) -> Self {
         let clock = ManualClock::at_wall_ms(1_800_000_000_000);
         let setup = Setup { clock: clock.clone() as Arc<dyn Clock>, ..Setup::default() };
-        let daemon = TestDaemon::start_with(setup, CONFIG);
+        let daemon = TestDaemon::start_with(setup, &CONFIG.replace("SILENT", &silent.to_string()));
         daemon.gateway().scripts.use_program(PathBuf::from(PROGRAM));
         Side { way, daemon, clock }
     }
@@ -401,7 +411,9 @@ impl Side {
 
 #[test]
 fn every_way_of_calling_a_tool_is_the_same_call() {
-    let sides = [Side::new(Way::Direct), Side::new(Way::CallTool), Side::new(Way::Script)];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent = listener.local_addr().expect("an address");
+    let sides = [Way::Direct, Way::CallTool, Way::Script].map(|way| Side::new(way, silent));
     let tools: Vec<(String, Value)> = {
         let catalog = sides[0].studio().catalog();
         let listed = catalog.list(&Toolset::All).filter(|it| !NESTING_TOOLS.contains(&it.safe_name()));
@@ -421,7 +433,7 @@ fn every_way_of_calling_a_tool_is_the_same_call() {
         .run(&strategy, |(steps, forces)| {
             case.set(case.get() + 1);
             let case = case.get();
-            let (sure_steps, sure_force) = sure();
+            let (sure_steps, sure_force) = sure(silent);
             let parts = steps.chunks(steps.len().div_ceil(PARTS)).zip(&forces);
             for (part, (steps, force)) in parts.chain([(&sure_steps[..], &sure_force)]).enumerate() {
                 let who = principal(&format!("case-{case}-{part}"));
@@ -448,7 +460,7 @@ fn every_way_of_calling_a_tool_is_the_same_call() {
         .unwrap_or_else(|fault| panic!("{fault}"));
     let met = met.into_inner();
     eprintln!("{met:?}");
-    for code in ["ok", "DENIED", "APPROVAL_REQUIRED", "BAD_INPUT", "HOST_OFFLINE"] {
+    for code in ["ok", "DENIED", "APPROVAL_REQUIRED", "BAD_INPUT", "HOST_OFFLINE", "TIMEOUT", "CIRCUIT_OPEN"] {
         assert!(met.contains_key(code), "no call met {code}: {met:?}");
     }
 }

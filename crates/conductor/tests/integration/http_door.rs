@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use conductor::doors::http::default_token;
 use conductor::doors::mcp::Shared;
 use conductor_core::config::Mcp;
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Policy;
 use conductor_gateway::studio::Settings;
-use conductor_hosts::system::CountingIds;
 use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
 use conductor_testkit::line_client::modern;
 use conductor_testkit::studio::{TestStudio, Written};
@@ -383,8 +381,11 @@ async fn a_session_is_its_tokens_alone() {
     assert!([200, 202, 204].contains(&with(own, "DELETE", String::new()).await));
 }
 
+#[cfg(unix)]
 #[test]
 fn a_home_has_one_token_for_its_owner_only() {
+    use conductor::doors::http::default_token;
+    use conductor_hosts::system::CountingIds;
     use std::os::unix::fs::PermissionsExt as _;
     let home = tempfile::tempdir().expect("a folder");
     let ids = CountingIds::new();

@@ -534,6 +534,7 @@ async fn without_a_set_every_read_answers_at_its_first_attempt() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn files_outside_the_roots_are_out_of_reach() {
     let stage = Stage::new();

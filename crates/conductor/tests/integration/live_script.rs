@@ -4,12 +4,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use conductor_hosts::bridges;
 use conductor_hosts::live::script::rendezvous;
+use conductor_hosts::system::files;
 use conductor_testkit::real::fakelive;
 use conductor_testkit::require;
 use serde_json::{Value, json};
@@ -45,8 +45,8 @@ fn line(stream: &TcpStream) -> Option<Value> {
 async fn only_who_knows_the_token_is_let_in_and_only_one() {
     let (_live, stage) = require!(script_stage("12.2.0"));
     let home = stage.studio.home.path().to_owned();
-    let mode = fs::metadata(rendezvous::path(&home)).expect("the file").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let file = rendezvous::path(&home);
+    assert!(!files::is_open_to_others(&file, &file.metadata().expect("the file")));
     // A wrong token, and a message that is not a hello.
     for words in [
         r#"{"id":1,"op":"hello","nonce":"mine","proof":"guess"}"#,
@@ -100,6 +100,7 @@ async fn a_line_that_is_too_long_ends_the_connection() {
     attached(&stage, "script").await;
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_stale_token_and_an_open_file_are_refused_clearly() {
     let (live, stage) = require!(script_stage("12.2.0"));
@@ -114,10 +115,10 @@ async fn a_stale_token_and_an_open_file_are_refused_clearly() {
     assert_eq!(error["code"], "HOST_OFFLINE");
     assert!(error["message"].as_str().is_some_and(|it| it.contains("token")), "{error}");
     fs::write(&file, &good).expect("written");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
     let error = client.refused("live_open_set", open.clone()).await;
     assert!(error["message"].as_str().is_some_and(|it| it.contains("chmod 600")), "{error}");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a mode");
     let mut newer: Value = serde_json::from_slice(&good).expect("JSON");
     newer["protocol"] = json!(9);
     fs::write(&file, newer.to_string()).expect("written");

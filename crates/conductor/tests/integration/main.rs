@@ -4,7 +4,9 @@
 
 mod approval;
 mod apps;
+#[cfg(unix)]
 mod architecture;
+#[cfg(unix)]
 mod bridges;
 mod builtin;
 mod call_tool;
@@ -12,9 +14,11 @@ mod canary;
 mod catalog;
 mod client_setup;
 mod console;
+#[cfg(unix)]
 mod contributing;
-#[cfg(feature = "desktop")]
+#[cfg(all(unix, feature = "desktop"))]
 mod desktop;
+#[cfg(unix)]
 mod desktop_wayland;
 mod evaluation;
 mod every_way;
@@ -30,16 +34,21 @@ mod live_script;
 mod live_story;
 mod loopback;
 mod model_view;
+#[cfg(unix)]
 mod patch_box;
 mod patch_max;
+#[cfg(unix)]
 mod patch_pd;
+#[cfg(unix)]
 mod patch_reach;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;
 mod plans;
+#[cfg(unix)]
 mod platforms;
 mod plugins;
 mod scripts;
 mod seeds;
+#[cfg(unix)]
 mod socket;

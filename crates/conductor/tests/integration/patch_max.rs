@@ -1,9 +1,7 @@
 //! The patch tools on the Max bridge, with a fake Max that runs in Node. Nothing here was tested
 //! with a real Max.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use super::patch_tools::PatchTools;
@@ -11,14 +9,15 @@ use conductor_core::error::Code;
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::PatchHost;
 use conductor_hosts::system::{RandomIds, RealClock};
+use conductor_testkit::real::program::{Program, native};
 use conductor_testkit::real::{Missing, PATIENCE, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 
 pub fn node() -> Result<(), Missing> {
     let missing = |why: String| Missing { part: "node", package: "nodejs", why };
-    let output = Command::new("node").arg("--version").output().map_err(|error| missing(error.to_string()))?;
-    let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches('v').to_owned();
+    let mut program = Program::start("node", &["--version"]).map_err(|error| missing(error.to_string()))?;
+    let version = program.line().unwrap_or_default().trim().trim_start_matches('v').to_owned();
     let major = version.split('.').next().and_then(|it| it.parse::<u32>().ok()).unwrap_or(0);
     if major >= 18 { Ok(()) } else { Err(missing(format!("node {version} is too old"))) }
 }
@@ -30,19 +29,13 @@ fn bridge() -> std::path::PathBuf {
 /// A fake Max with the real bridge. Tests query its content directly, because our own document
 /// could be wrong.
 pub struct FakeMax {
-    child: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    program: Program,
 }
 
 impl FakeMax {
     pub fn start(home: &Path) -> FakeMax {
-        let mut command = Command::new("node");
-        command.arg(bridge().join("test/run.js")).arg(home);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("node starts");
-        let (orders, answers) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
-        FakeMax { child, orders, answers: BufReader::new(answers) }
+        let run = native(&bridge().join("test/run.js"));
+        FakeMax { program: Program::start("node", &[&run, &native(home)]).expect("node starts") }
     }
 
     /// Starts the fake Max and waits until the bridge has connected.
@@ -54,9 +47,8 @@ impl FakeMax {
 
     /// The value of an expression about `world`.
     fn look(&mut self, expression: &str) -> Value {
-        writeln!(self.orders, "{expression}").expect("it reads");
-        let mut line = String::new();
-        self.answers.read_line(&mut line).expect("it answers");
+        self.program.send(expression).expect("it reads");
+        let line = self.program.line().unwrap_or_default();
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{expression}: {line}"))
     }
 
@@ -81,18 +73,16 @@ impl FakeMax {
     }
 }
 
-impl Drop for FakeMax {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
+/// Tests the bridge alone, without Conductor.
+#[cfg(unix)]
 #[test]
 fn the_bridge_keeps_its_contract() {
     require!(node());
-    let output =
-        Command::new("node").arg("--test").arg(bridge().join("test/contract.test.js")).output().expect("node starts");
+    let output = std::process::Command::new("node")
+        .arg("--test")
+        .arg(bridge().join("test/contract.test.js"))
+        .output()
+        .expect("node starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     // Check that the suite ran: an empty one would succeed too.
     assert!(

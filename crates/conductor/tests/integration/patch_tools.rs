@@ -570,6 +570,7 @@ async fn a_running_host_that_is_off_is_said_to_be_off() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn paths_lead_nowhere_but_to_patches() {
     let tools = PatchTools::new();

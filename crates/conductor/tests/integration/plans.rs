@@ -12,11 +12,12 @@ use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_gateway::tools::lint;
 use conductor_hosts::system::ManualClock;
+use conductor_hosts::system::listener::Blocking;
 use conductor_testkit::daemon::{Setup, TestDaemon};
+use conductor_testkit::real::PATIENCE;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -219,13 +220,13 @@ fn nobody_but_a_person_reaches_what_decides() {
 
 /// An MCP client on `mcp.sock`.
 struct McpClient {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Blocking>,
     next: u64,
 }
 
 impl McpClient {
     fn connect(home: &Path) -> Self {
-        let stream = BufReader::new(UnixStream::connect(home.join("mcp.sock")).unwrap());
+        let stream = BufReader::new(Blocking::connect(&home.join("mcp.sock"), PATIENCE).unwrap());
         let mut client = McpClient { stream, next: 0 };
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "demo", "version": "1" },

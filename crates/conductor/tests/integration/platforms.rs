@@ -10,8 +10,9 @@ fn tree() -> PathBuf {
 
 /// Lines outside the seam that may name a platform, with the start of the line after them: entries
 /// of lists that choose a backend.
-const ALLOWED: [(&str, &str); 3] = [
+const ALLOWED: [(&str, &str); 4] = [
     ("conductor-hosts/src/midi.rs", "Box::new(midir_ports::"),
+    ("conductor-hosts/src/midi.rs", "\"jack\","),
     ("conductor-hosts/src/midi.rs", "\"alsa\","),
     ("conductor/src/owner/backends.rs", "Source::midi(conductor_hosts::midi::midir_ports::"),
 ];
@@ -90,12 +91,11 @@ fn a_platform_outside_the_seam_would_be_found() {
 #[derive(Clone, Copy)]
 enum State {
     Tested,
-    /// Runs under Wine, started by hand.
-    Wine,
+    /// These suites of `.ci/windows-suites` run it under Wine. `story::STEP` is a step of the
+    /// story.
+    Wine(&'static [&'static str]),
     /// Compiled; nobody has run it.
     Compiled,
-    /// Written; it has not been compiled as a whole yet.
-    Written,
     NotBuilt,
 }
 
@@ -103,42 +103,155 @@ impl State {
     fn name(self) -> &'static str {
         match self {
             State::Tested => "tested",
-            State::Wine => "runs under Wine",
+            State::Wine(_) => "runs under Wine",
             State::Compiled => "compiled only",
-            State::Written => "written",
             State::NotBuilt => "not built",
         }
     }
 }
 
-use State::{Compiled, NotBuilt, Tested, Wine, Written};
+use State::{Compiled, NotBuilt, Tested, Wine};
 
 /// Feature, Linux, Windows, macOS, and what differs.
 const FEATURES: &[(&str, State, State, State, &str)] = &[
-    ("engine, configuration, documents", Tested, Wine, Compiled, ""),
-    ("daemon, `up --demo`, commands", Tested, Wine, Written, "Windows: named pipes instead of sockets"),
-    ("MCP over stdio", Tested, Wine, Written, "Windows: the proxy copies bytes instead of passing its handles"),
-    ("MCP and plain HTTP, console", Tested, Compiled, Written, ""),
+    ("engine, configuration, documents", Tested, Wine(&["core", "patch", "set"]), Compiled, ""),
+    (
+        "daemon, `up --demo`, commands",
+        Tested,
+        Wine(&["conductor", "story::tour", "story::second_daemon"]),
+        Compiled,
+        "Windows: named pipes instead of sockets",
+    ),
+    (
+        "MCP over stdio",
+        Tested,
+        Wine(&["integration", "story::mcp_over_stdio"]),
+        Compiled,
+        "Windows: the proxy copies bytes instead of passing its handles",
+    ),
+    (
+        "MCP and plain HTTP, console",
+        Tested,
+        Wine(&["integration", "story::http_door", "story::console_link"]),
+        Compiled,
+        "",
+    ),
+    (
+        "files of 14 AI clients",
+        Tested,
+        Wine(&["integration", "story::client_configurations"]),
+        Compiled,
+        "Windows: `%APPDATA%` and `%USERPROFILE%`",
+    ),
+    ("pipeline, approvals, plans", Tested, Wine(&["integration", "story::plans"]), Compiled, ""),
     (
         "approvals: who counts as a person",
         Tested,
+        Wine(&["story::decisions_need_a_console"]),
         Compiled,
-        Written,
         "Windows: the session of the desktop and the ancestors; macOS: the terminal of the command only",
     ),
-    ("files below a root", Tested, Compiled, Written, "Windows refuses names of devices, streams and short names"),
-    ("commands of a template", Tested, Compiled, Written, "Windows: a job object ends a program with its descendants"),
-    ("plugins", Tested, Compiled, Written, "full sandbox on Linux only; `conductor doctor` says what holds"),
-    ("secrets in the keychain", Tested, Compiled, Written, "Secret Service, Credential Manager, Keychain"),
-    ("MIDI", Tested, Compiled, Written, "JACK and ALSA, WinMM, CoreMIDI; Windows has no virtual ports (use loopMIDI)"),
-    ("gamepads", Tested, Compiled, Written, ""),
-    ("keys, text, mouse", Tested, Compiled, Written, "macOS asks for the permission Accessibility"),
-    ("front window", Tested, Compiled, Written, "macOS reports the program, not the title"),
-    ("system volume", Tested, Compiled, Written, ""),
+    (
+        "audit log after a kill",
+        Tested,
+        Wine(&["gateway", "story::killed_again_and_again"]),
+        Compiled,
+        "Windows: TerminateProcess instead of SIGKILL",
+    ),
+    (
+        "files below a root",
+        Tested,
+        Wine(&["hosts", "integration", "story::files_below_a_root", "story::file_attacks"]),
+        Compiled,
+        "Windows refuses names of devices, streams and short names",
+    ),
+    (
+        "commands of a template",
+        Tested,
+        Wine(&["story::commands_of_templates", "story::a_command_at_its_limit_ends_with_its_children"]),
+        Compiled,
+        "Windows: a job object ends a program with its descendants",
+    ),
+    ("SQLite", Tested, Wine(&["hosts", "story::sqlite"]), Compiled, ""),
+    (
+        "patches and Live Sets",
+        Tested,
+        Wine(&["integration", "story::a_patch_document", "story::a_set_document"]),
+        Compiled,
+        "",
+    ),
+    (
+        "plugins",
+        Tested,
+        Wine(&["integration", "story::a_plugin"]),
+        Compiled,
+        "full sandbox on Linux only; `conductor doctor` says what holds",
+    ),
+    (
+        "secrets",
+        Tested,
+        Wine(&["gateway", "story::secrets_in_credential_manager"]),
+        Compiled,
+        "Secret Service, Credential Manager, Keychain; Windows: a key file is encrypted with DPAPI",
+    ),
+    (
+        "bridges to Live and Max, AbletonOSC",
+        Tested,
+        Wine(&["integration", "story::live_over_osc", "story::live_with_our_script", "story::max_bridge"]),
+        Compiled,
+        "tested with simulated programs",
+    ),
+    ("MIDI", Tested, Compiled, Compiled, "JACK and ALSA, WinMM, CoreMIDI; Windows has no virtual ports (use loopMIDI)"),
+    ("gamepads", Tested, Compiled, Compiled, ""),
+    ("keys, text, mouse", Tested, Compiled, Compiled, "macOS asks for the permission Accessibility"),
+    ("front window", Tested, Compiled, Compiled, "macOS reports the program, not the title"),
+    ("system volume", Tested, Compiled, Compiled, ""),
     ("notifications", Tested, NotBuilt, NotBuilt, ""),
-    ("start at login", Tested, Compiled, Written, "systemd, logon task, launchd"),
-    ("Pure Data started by the daemon", Tested, Compiled, Written, "sandbox on Linux only"),
-    ("bridges to Live and Max", Tested, Compiled, Written, "tested on Linux with simulated programs"),
+    ("start at login", Tested, Compiled, Compiled, "systemd, logon task, launchd"),
+    ("Pure Data started by the daemon", Tested, Compiled, Compiled, "sandbox on Linux only"),
+];
+
+/// The lines of `.ci/windows-suites`: `run` or `not`, and the other cells.
+fn suites() -> Vec<(bool, Vec<String>)> {
+    let text = std::fs::read_to_string(tree().join(".ci/windows-suites")).unwrap();
+    let lines = text.lines().filter(|it| !it.starts_with('#'));
+    let rows = lines.map(|line| {
+        let mut cells = line.split(" | ").map(|it| it.trim().to_owned());
+        let kind = cells.next().unwrap();
+        assert!(["run", "not"].contains(&kind.as_str()), "{line}");
+        (kind == "run", cells.collect())
+    });
+    rows.collect()
+}
+
+#[test]
+fn every_feature_that_runs_under_wine_names_its_suites() {
+    let suites = suites();
+    let story = std::fs::read_to_string(tree().join("crates/conductor-testkit/wine/story.py")).unwrap();
+    let exists = |wanted: &str| match wanted.split_once("::") {
+        Some((_, step)) => {
+            story.contains(&format!("\n    {step},\n")) && story.contains(&format!("\ndef {step}(world):\n"))
+        }
+        None => suites.iter().any(|(is_run, cells)| *is_run && cells[0].starts_with(&format!("{wanted}:"))),
+    };
+    for (feature, _, windows, _, _) in FEATURES {
+        match windows {
+            Wine(names) => assert!(!names.is_empty() && names.iter().all(|it| exists(it)), "{feature}: {names:?}"),
+            Tested => panic!("{feature}: nobody has tested it on Windows"),
+            Compiled | NotBuilt => {}
+        }
+    }
+    assert!(!exists("story::no_such_step") && !exists("no such suite"));
+}
+
+/// The first steps of the checklist. The others are in `.ci/windows-suites`.
+const FIRST_STEPS: &[&str] = &[
+    "`conductor --version` prints a version.",
+    "`conductor up --demo` says \"Conductor is up\", and `conductor status` in a second terminal answers.",
+    "`conductor doctor` prints no line that starts with `bad`, except for programs that you do not have.",
+    "Run the five commands of the tour that `up --demo` prints.",
+    "`conductor mcp setup --client NAME` writes an entry for your AI client. Ask the client for the status of Conductor.",
+    "Ask the client to switch the mode. A question appears in the first terminal; answer it with `y`, and again with `n`.",
 ];
 
 fn page() -> String {
@@ -148,19 +261,19 @@ fn page() -> String {
         let _ = writeln!(page, "| {feature} | {} | {} | {} | {note} |", linux.name(), windows.name(), macos.name());
     }
     page.push_str(include_str!("platforms/suites.md"));
-    let suites = std::fs::read_to_string(tree().join(".ci/windows-suites")).unwrap();
-    for (kind, title) in [("run", "| suite |\n|---|\n"), ("not", "\n| not run | reason |\n|---|---|\n")] {
+    let suites = suites();
+    for (wanted, title) in [(true, "| suite |\n|---|\n"), (false, "\n| not run | reason |\n|---|---|\n")] {
         page.push_str(title);
-        for line in suites.lines() {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            match cells.as_slice() {
-                [is, name, _] if *is == kind && kind == "run" => writeln!(page, "| {name} |").unwrap(),
-                [is, name, reason] if *is == kind => writeln!(page, "| {name} | {reason} |").unwrap(),
-                _ => {}
-            }
+        for (_, cells) in suites.iter().filter(|(is_run, _)| *is_run == wanted) {
+            let shown = if wanted { 1 } else { 2 };
+            let _ = writeln!(page, "| {} |", cells.iter().take(shown).cloned().collect::<Vec<_>>().join(" | "));
         }
     }
     page.push_str(include_str!("platforms/tail.md"));
+    let more = suites.iter().filter_map(|(_, cells)| cells.get(2).map(String::as_str));
+    for (number, step) in FIRST_STEPS.iter().copied().chain(more).enumerate() {
+        let _ = writeln!(page, "{}. {step}", number + 1);
+    }
     page
 }
 

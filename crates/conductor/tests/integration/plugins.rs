@@ -155,6 +155,7 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
 
 /// Plugin code cannot crash its process, so the kernel's CPU limit does it: the engine's own time
 /// limit does not cover a loop inside its C code.
+#[cfg(unix)]
 #[tokio::test]
 async fn a_process_that_dies_is_started_anew() {
     let runner = runner(
@@ -732,6 +733,7 @@ const FILES: &str = "export default { name: 'x', version: '1', description: 'd',
     { name: 'x.do', description: 'd', inputSchema: { type: 'object', properties: { what: { type: 'string' }, path: { type: 'string' }, root: { type: 'string' }, data: { type: 'string' } } },\n\
       async handler({ what, path, root, data }) { try { const got = await (what === 'write' ? files.write(path, data, { root }) : what === 'fs' ? require('fs/promises').readFile(path, 'utf8') : files[what](path, { root })); return typeof got === 'string' ? got : JSON.stringify(got) } catch (error) { return error.code } } }] }";
 
+#[cfg(unix)]
 #[tokio::test]
 async fn files_are_reached_under_granted_roots_only() {
     let fixture = PluginStudio::new();
@@ -1176,6 +1178,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
 }
 
 /// The plugin's process requests far more data than it can read at once.
+#[cfg(unix)]
 #[tokio::test]
 async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
     let fixture = PluginStudio::new();

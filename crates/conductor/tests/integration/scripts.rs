@@ -146,8 +146,8 @@ async fn a_script_that_needs_a_person_stops_and_continues_after_the_yes() {
     assert_eq!(outcomes(&asked.extras.more["calls"]), ["test.set ok"]);
     assert!(asked.hint.contains("the identical script"), "{}", asked.hint);
     let journal = journals(&studio).remove(0);
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&journal).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
+    let found = std::fs::metadata(&journal).unwrap();
+    assert!(!conductor_hosts::system::files::is_open_to_others(&journal, &found));
     // Before the approval, a repeated run makes no call twice and asks no second question.
     let again = run(&studio, code).await.unwrap_err();
     assert_eq!(again.extras.question, asked.extras.question);

@@ -6,10 +6,11 @@
 
 use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
+use conductor_hosts::system::listener::Blocking;
 use conductor_testkit::daemon::TestDaemon;
+use conductor_testkit::real::PATIENCE;
 use conductor_testkit::stranger::DirectClient;
 use serde_json::{Value, json};
-use std::os::unix::net::UnixStream;
 
 const CONFIG: &str = r#"
 schema = 1
@@ -71,7 +72,7 @@ fn fits(documented: &Value, got: &Value, at: &str) -> Result<(), String> {
 
 fn start() -> (TestDaemon, DirectClient) {
     let daemon = TestDaemon::start(CONFIG);
-    let stream = UnixStream::connect(daemon.home.path().join("mcp.sock")).unwrap();
+    let stream = Blocking::connect(&daemon.home.path().join("mcp.sock"), PATIENCE).unwrap();
     (daemon, DirectClient::over(stream))
 }
 

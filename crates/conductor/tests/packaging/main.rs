@@ -4,7 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 use serde_json::Value;
+#[cfg(unix)]
+use sha2::Digest as _;
 use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 
 const MANIFEST: &str = include_str!("../../Cargo.toml");
 
@@ -17,19 +21,47 @@ fn metadata() -> toml::Table {
 #[test]
 fn binstall_finds_the_program_in_the_archive() {
     let version = env!("CARGO_PKG_VERSION");
-    let binstall = &metadata()["binstall"];
-    let fill = |key: &str| {
-        let filled = binstall[key].as_str().unwrap().replace("{ version }", version);
-        filled.replace("{ target-arch }", "x86_64").replace("{ bin }", "conductor")
-    };
-    let archive = format!("conductor-{version}-x86_64-linux");
-    let wanted = format!("{{ repo }}/releases/download/v{version}/{archive}.tar.gz");
-    assert_eq!(fill("pkg-url"), wanted);
-    assert_eq!(fill("bin-dir"), format!("{archive}/bin/conductor"));
-    assert_eq!(binstall["pkg-fmt"].as_str(), Some("tgz"));
+    let metadata = metadata();
+    let binstall = &metadata["binstall"];
     let dist = include_str!("../../../../packaging/dist");
-    assert!(dist.contains("conductor-$version-x86_64-linux.tar.gz"), "the script writes another name");
+    assert!(dist.contains("\"$out/$1.tar.gz\""), "the script writes another name");
     assert!(dist.contains("$stage/bin/conductor"));
+    for arch in ["x86_64", "aarch64"] {
+        let fill = |key: &str| {
+            let filled = binstall[key].as_str().unwrap().replace("{ version }", version);
+            filled.replace("{ target-arch }", arch).replace("{ bin }", "conductor")
+        };
+        let archive = format!("conductor-{version}-{arch}-linux");
+        let wanted = format!("{{ repo }}/releases/download/v{version}/{archive}.tar.gz");
+        assert_eq!(fill("pkg-url"), wanted);
+        assert_eq!(fill("bin-dir"), format!("{archive}/bin/conductor"));
+        assert!(dist.contains(&format!("archive \"conductor-$version-{arch}-linux\"")), "no archive for {arch}");
+    }
+    assert_eq!(binstall["pkg-fmt"].as_str(), Some("tgz"));
+}
+
+/// The entry for the registry names the account that publishes, and the digest of the bundle.
+#[test]
+#[cfg(unix)]
+fn the_entry_for_the_registry_needs_an_account() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/registry");
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("bundle.mcpb");
+    std::fs::write(&bundle, "a bundle").unwrap();
+    let entry = |owner: &str| Command::new(&script).args([owner, "1.2.3"]).arg(&bundle).output().unwrap();
+    let written = entry("ada-l");
+    assert!(written.status.success(), "{written:?}");
+    let written: Value = serde_json::from_slice(&written.stdout).unwrap();
+    assert_eq!(written["name"], "io.github.ada-l/conductor");
+    let package = &written["packages"][0];
+    let address = "https://github.com/ada-l/conductor/releases/download/v1.2.3/conductor-1.2.3-x86_64-linux.mcpb";
+    assert_eq!(package["identifier"], address);
+    let digest: String = sha2::Sha256::digest("a bundle").iter().map(|it| format!("{it:02x}")).collect();
+    assert_eq!(package["fileSha256"], digest.as_str());
+    for wrong in ["", "OWNER/x", "-ada", "ada\"", "a b"] {
+        let refused = entry(wrong);
+        assert!(!refused.status.success() && refused.stdout.is_empty(), "{wrong}: {refused:?}");
+    }
 }
 
 #[test]

@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use studio::{Ear, Studio};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The guest is emulated, so that a step takes long if the host is busy.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The message that ends a reader's wait.
 const STOP: u8 = 0xFC;
 

@@ -1,5 +1,5 @@
 //! `plan.apply` and `plan.reject`: hidden tools for a person, who calls them through the control
-//! socket or the approval pad.
+//! socket, the console, the approval pad or a paired phone.
 
 use super::plans::Applied;
 use super::prelude::*;
@@ -14,7 +14,7 @@ struct Args {
     #[schemars(with = "String", extend("format" = "uuid"))]
     plan_id: Uuid,
     /// How the person decided
-    #[schemars(with = "Value", extend("enum" = ["cli", "terminal", "console", "pad"]))]
+    #[schemars(with = "Value", extend("enum" = ["cli", "terminal", "console", "pad", "phone"]))]
     channel: Channel,
     /// Why the person rejects the plan; the client sees it
     #[serde(default)]

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -231,7 +232,7 @@ impl Granted {
         let asked = match &of.root {
             Some(root) => Some(root.as_str()),
             // An absolute path already determines its root.
-            None if of.path.starts_with('/') => None,
+            None if Path::new(&of.path).is_absolute() => None,
             None => Some(first.as_str()),
         };
         let place = self.access.files.place(asked, &of.path)?;

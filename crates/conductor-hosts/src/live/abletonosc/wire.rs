@@ -353,7 +353,7 @@ impl Inner {
                 Ok(came) => came,
                 // The system reports that an earlier packet was not delivered; the batch of that
                 // packet ends by its timeout.
-                Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused => continue,
+                Err(fault) if is_undelivered(&fault) => continue,
                 Err(_) => return,
             };
             if from.ip() != self.peer.ip() {
@@ -420,7 +420,13 @@ pub async fn nobody_listens(peer: SocketAddr) -> bool {
             Err(_) => Ok(()),
         }
     };
-    matches!(asked.await, Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused)
+    matches!(asked.await, Err(fault) if is_undelivered(&fault))
+}
+
+/// Whether the system reports that no program has received an earlier packet. Windows calls this a
+/// reset connection.
+fn is_undelivered(fault: &std::io::Error) -> bool {
+    matches!(fault.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::ConnectionReset)
 }
 
 /// Decodes one message and refuses bundles: AbletonOSC does not send bundles, and nested bundles

@@ -15,8 +15,8 @@ use windows_sys::Win32::Security::{
     ACCESS_ALLOWED_ACE, ACL, CopySid, DACL_SECURITY_INFORMATION, EqualSid, GetAce, GetLengthSid,
     GetSecurityDescriptorDacl, GetSidSubAuthority, GetSidSubAuthorityCount, GetTokenInformation, INHERIT_ONLY_ACE,
     IsWellKnownSid, OWNER_SECURITY_INFORMATION, PROTECTED_DACL_SECURITY_INFORMATION, PSECURITY_DESCRIPTOR, PSID,
-    SECURITY_ATTRIBUTES, TOKEN_QUERY, TOKEN_USER, TokenUser, WinBuiltinAdministratorsSid, WinCreatorOwnerSid,
-    WinLocalSystemSid,
+    SECURITY_ATTRIBUTES, SetFileSecurityW, TOKEN_QUERY, TOKEN_USER, TokenUser, WinBuiltinAdministratorsSid,
+    WinCreatorOwnerSid, WinLocalSystemSid,
 };
 use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_QUERY_LIMITED_INFORMATION,
@@ -142,7 +142,7 @@ impl Descriptor {
     pub fn owner_only(inherited: bool) -> io::Result<Self> {
         let user = Sid::current()?.text()?;
         let flags = if inherited { "OICI" } else { "" };
-        let text: Vec<u16> = format!("D:P(A;{flags};GA;;;{user})").encode_utf16().chain([0]).collect();
+        let text: Vec<u16> = format!("D:P(A;{flags};FA;;;{user})").encode_utf16().chain([0]).collect();
         let mut descriptor: PSECURITY_DESCRIPTOR = null_mut();
         // SAFETY: the text ends with zero, and the descriptor is written only on success.
         let done = unsafe {
@@ -182,7 +182,16 @@ pub fn set_owner_only(path: &Path) -> io::Result<()> {
     // SAFETY: the name ends with zero, and the list lives until the end of the function.
     checked(unsafe {
         SetNamedSecurityInfoW(wide(path).as_ptr(), SE_FILE_OBJECT, what, null_mut(), null_mut(), list, null())
-    })
+    })?;
+    // The call above also changes the files inside. If it has added entries of the parent folder,
+    // as Wine does, replace the list of this folder alone.
+    if is_open_to_others(path)? {
+        // SAFETY: the name ends with zero, and the descriptor lives until the end of the function.
+        if unsafe { SetFileSecurityW(wide(path).as_ptr(), what, descriptor.0.0) } == 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 struct Read {

@@ -222,8 +222,9 @@ pub(super) fn places_of(client: &Client) -> Option<Places> {
     if client.belongs_to_project() {
         return None;
     }
-    let user_home = Environment::read().user_home?;
-    Some(Places { project: user_home.clone(), user_home: Some(user_home), platform: Platform::current() })
+    let Environment { user_home, app_data, .. } = Environment::read();
+    let user_home = user_home?;
+    Some(Places { project: user_home.clone(), user_home: Some(user_home), app_data, platform: Platform::current() })
 }
 
 impl Console {

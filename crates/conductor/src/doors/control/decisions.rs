@@ -182,7 +182,7 @@ pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -
         ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {error}"))
             .subject(Subject::Host("http".into()))
     })?;
-    let token_file = control.home.root().join("state/http.token");
+    let token_file = control.home.root().join("state").join("http.token");
     Ok(json!({ "address": bound.to_string(), "url": format!("{}/mcp", http.url(bound)), "token_file": token_file }))
 }
 

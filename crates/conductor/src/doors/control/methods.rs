@@ -8,6 +8,7 @@ use super::decisions::Grant;
 use super::streams::{self, Stream};
 use super::{Caller, Control, call, decisions, plugins, secrets};
 use crate::doors::console;
+use crate::doors::phone;
 use conductor_core::cluster;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
@@ -106,6 +107,12 @@ requests! {
     ConsoleSessions = "console.sessions" {}
     // Without a name, ends every session and link.
     ConsoleRevoke = "console.revoke" { session: Option<String> }
+
+    // A one-time link that pairs a phone.
+    PhonePair = "phone.pair" { name: Option<String> }
+    PhoneList = "phone.list" {}
+    // Without a name, revokes every phone and link.
+    PhoneRevoke = "phone.revoke" { name: Option<String> }
 }
 
 impl Request {
@@ -206,6 +213,15 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
             control.person(caller)?;
             console::revoke(control, session.as_deref())?
         }
+        Request::PhonePair { name } => {
+            control.person(caller)?;
+            phone::link(control, name.as_deref())?
+        }
+        Request::PhoneList {} => {
+            control.person(caller)?;
+            phone::list(control)
+        }
+        Request::PhoneRevoke { name } => phone::revoke(control, control.person(caller)?, name).await?,
     };
     Ok(Answer::Value(value))
 }
@@ -242,6 +258,9 @@ mod tests {
             "pending.list",
             "pending.show",
             "performance.set",
+            "phone.list",
+            "phone.pair",
+            "phone.revoke",
             "plans.apply",
             "plans.reject",
             "plans.undo",

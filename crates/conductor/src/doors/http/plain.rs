@@ -4,7 +4,7 @@
 //! A call passes through the same pipeline as at every door. Observers receive ids, names, results
 //! and times, but neither arguments nor outputs.
 
-use super::{Token, Tokens, read_body, refuse, refuse_after};
+use super::{Token, Tokens, mark_known, read_body, refuse};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::render;
 use crate::doors::session::{Session, View, Who};
@@ -65,8 +65,11 @@ impl Door {
     /// Checks the token; returns it and the request.
     async fn admit(&self, request: Request, scope: &str) -> Result<(Arc<Token>, Request), Response> {
         match self.tokens.admit(&self.shared.studio, request.headers(), scope).await {
-            Ok(token) => Ok((token, request)),
-            Err(why) => Err(refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, &why).await),
+            Ok(token) => {
+                mark_known(&request);
+                Ok((token, request))
+            }
+            Err(refused) => Err(refused.answer(request.into_body()).await),
         }
     }
 
@@ -104,7 +107,7 @@ impl Door {
                 ToolError::new(Code::BadInput, "the body is not JSON").hint("Send the arguments as one JSON object.");
             return failed(&error);
         };
-        let session = Session::new(studio, Who::Token(token.name.clone()));
+        let session = Session::new(studio, Who::Token(token.principal.clone()));
         session.set_view(View::configured(studio).within(studio, &token));
         // The session exists as long as this request: when the client disconnects, its call is
         // cancelled.

@@ -7,6 +7,7 @@ use conductor_core::digest::Digest;
 use conductor_hosts::atomic_file;
 use conductor_hosts::system::files;
 use conductor_hosts::system::{Ids, host_name};
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use rustls::ServerConfig;
 use rustls::client::verify_server_name;
@@ -39,11 +40,12 @@ pub enum TlsError {
     Store(io::Error),
 }
 
-/// The certificate that `[http.tls]` selects. `None` without TLS.
-pub fn load(home: &Path, http: &config::Http, bound: IpAddr, ids: &dyn Ids) -> Result<Option<Tls>, TlsError> {
+/// The certificate that `[http.tls]` selects, for all listeners. `addresses` are those to which
+/// listeners are bound. `None` without TLS.
+pub fn load(home: &Path, http: &config::Http, addresses: &[IpAddr], ids: &dyn Ids) -> Result<Option<Tls>, TlsError> {
     let (chain, key) = match (&http.tls.certificate, &http.tls.key) {
         (Some(certificate), Some(key)) => (read_chain(&home.join(certificate))?, read_key(&home.join(key))?),
-        (Some(_) | None, Some(_) | None) if http.tls.self_signed => self_signed(home, &names(http, bound), ids)?,
+        (Some(_) | None, Some(_) | None) if http.tls.self_signed => self_signed(home, &names(http, addresses), ids)?,
         (Some(_) | None, Some(_) | None) => return Ok(None),
     };
     let fingerprint = Digest::of(chain.first().map(|it| it.as_ref()).unwrap_or_default());
@@ -79,11 +81,9 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 }
 
 /// The names that a self-signed certificate is for.
-fn names(http: &config::Http, bound: IpAddr) -> Vec<String> {
+fn names(http: &config::Http, addresses: &[IpAddr]) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
-    if !bound.is_unspecified() {
-        names.push(bound.to_string());
-    }
+    names.extend(addresses.iter().filter(|it| !it.is_unspecified()).map(IpAddr::to_string));
     names.extend(http.hosts.iter().map(|it| without_port(it).to_owned()));
     names.extend(host_name::names());
     names.retain(|it| ServerName::try_from(it.as_str()).is_ok());
@@ -103,6 +103,9 @@ pub fn without_port(host: &str) -> &str {
 /// The stored self-signed certificate. If there is none, or it is not for all names that are used
 /// now, a new one is created and its fingerprint changes.
 fn self_signed(home: &Path, names: &[String], ids: &dyn Ids) -> Result<ChainAndKey, TlsError> {
+    // Two listeners may start at once. They must not replace each other's files.
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _creating = CREATING.lock();
     let (certificate, key) = (home.join("state/http-certificate.pem"), home.join("secrets/http-tls.key"));
     if let (Ok(chain), Ok(key)) = (read_chain(&certificate), read_key(&key))
         && chain.first().is_some_and(|it| is_for(it, names))

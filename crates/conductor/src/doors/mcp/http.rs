@@ -25,7 +25,7 @@ use super::era::Era;
 use super::http_session::{EventStream, HttpSession, Sessions, run};
 use super::wire::{self, Incoming, LineError};
 use super::{McpDoor, Shared, http_headers, subscribe};
-use crate::doors::http::{Token, Tokens, read_body, refuse, refuse_after};
+use crate::doors::http::{Token, Tokens, mark_known, read_body, refuse, refuse_after};
 use crate::doors::session::{View, Wanted, Who};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -68,8 +68,9 @@ impl McpHttp {
     async fn handle(self: Arc<Self>, request: Request<Body>, wanted: Wanted) -> Response {
         let token = match self.tokens.admit(&self.shared.studio, request.headers(), "call").await {
             Ok(token) => token,
-            Err(reason) => return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, &reason).await,
+            Err(refused) => return refused.answer(request.into_body()).await,
         };
+        mark_known(&request);
         let wanted = match permitted(wanted, &token) {
             Ok(wanted) => wanted,
             Err(reason) => return refuse_after(request.into_body(), StatusCode::FORBIDDEN, &reason).await,
@@ -92,7 +93,7 @@ impl McpHttp {
     async fn answer(&self, parts: &Parts, body: &[u8], token: &Token, wanted: &Wanted) -> Result<Response, Response> {
         let session = match text(&parts.headers, SESSION) {
             Some(id) => {
-                let found = self.sessions.find(id, &token.name);
+                let found = self.sessions.find(id, &token.session);
                 Some(found.ok_or_else(|| refuse(StatusCode::NOT_FOUND, "there is no such session"))?)
             }
             None => None,
@@ -165,7 +166,7 @@ impl McpHttp {
 
     /// The state of a client with this view.
     fn door(&self, token: &Token, wanted: &Wanted) -> Arc<McpDoor> {
-        let door = McpDoor::new(&self.shared, Who::Token(token.name.clone()));
+        let door = McpDoor::new(&self.shared, Who::Token(token.principal.clone()));
         // A path cannot name a toolset, so this cannot fail because of an unknown toolset.
         if let Ok(view) = View::of(&self.shared.studio, wanted) {
             door.session.set_view(view.within(&self.shared.studio, token));
@@ -175,7 +176,7 @@ impl McpHttp {
 
     /// Opens a session for a client of the older era.
     async fn open(&self, id: RequestId, request: ClientRequest, token: &Token, wanted: &Wanted) -> Response {
-        let session = self.sessions.open(&self.shared, token.name.clone(), self.door(token, wanted));
+        let session = self.sessions.open(&self.shared, token.session.clone(), self.door(token, wanted));
         let taken = Arc::clone(&session).take(Incoming::Request(id, Box::new(request)), &self.shared).await;
         let mut response = taken.unwrap_or_else(|refused| refused);
         match HeaderValue::from_str(&session.id) {

@@ -1,5 +1,6 @@
 //! Dispatches every method of the protocol, for line connections and HTTP.
 
+use conductor_core::principal::Principal;
 use rmcp::model::{
     CacheScope, ClientRequest, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
     InitializeRequestParams, InitializeResult, RequestId, RequestMetaObject, ServerCapabilities, ServerConfig,
@@ -23,8 +24,8 @@ pub struct Cx {
     pub meta: RequestMetaObject,
     pub cancel: CancellationToken,
     pub out: mpsc::Sender<Outgoing>,
-    /// The name of the bearer token, for requests over HTTP.
-    pub token: Option<String>,
+    /// The principal of the bearer token, for requests over HTTP.
+    pub token: Option<Principal>,
 }
 
 /// A message of a running request to its client.

@@ -68,6 +68,8 @@ const WINDOWS: &[Platform] = &[Platform::Windows];
 #[derive(Debug, Clone)]
 pub struct Places {
     pub user_home: Option<PathBuf>,
+    /// `%APPDATA%` of Windows.
+    pub app_data: Option<PathBuf>,
     pub project: PathBuf,
     pub platform: Platform,
 }
@@ -82,9 +84,13 @@ impl Places {
             (Base::Home, _) => self.user_home.clone()?,
             (Base::AppData, Platform::Linux) => self.user_home.as_ref()?.join(".config"),
             (Base::AppData, Platform::MacOs) => self.user_home.as_ref()?.join("Library/Application Support"),
-            (Base::AppData, Platform::Windows) => self.user_home.as_ref()?.join("AppData/Roaming"),
+            (Base::AppData, Platform::Windows) => match &self.app_data {
+                Some(folder) => folder.clone(),
+                None => self.user_home.as_ref()?.join("AppData/Roaming"),
+            },
         };
-        Some(base.join(spot.path))
+        // Written with the separators of the system.
+        Some(base.join(spot.path).components().collect())
     }
 
     pub fn paths(&self, spots: &[Spot]) -> Vec<PathBuf> {
