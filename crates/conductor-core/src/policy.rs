@@ -72,10 +72,10 @@ named_enum! {
         Client = "client",
         /// The approval pad, held by a person.
         Pad = "pad",
-        /// A paired phone.
-        Phone = "phone",
         /// A person on another rig, with a key that was enrolled on this rig.
         Rig = "rig",
+        /// A paired phone.
+        Phone = "phone",
     }
 }
 

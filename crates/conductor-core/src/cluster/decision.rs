@@ -323,7 +323,7 @@ mod tests {
         let all = [decider(1, Tier::ALL)];
         let yes = signed(&fine, 1, Answer::Allow);
         let bytes = yes.to_json();
-        let mut changed = |change: fn(&mut Record)| {
+        let changed = |change: fn(&mut Record)| {
             let mut record = record();
             change(&mut record);
             judged(&bytes, Some(&record), &all)

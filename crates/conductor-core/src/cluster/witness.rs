@@ -299,7 +299,7 @@ mod tests {
         assert_eq!((verdict(&fine), fine.duplicates, fine.unpublished), (None, 0, 0));
         // The log is ahead of the witness.
         let ahead = compare(witness(&lines[..30]), id, &lines);
-        assert_eq!((verdict(&ahead), ahead.unpublished), (None, 8));
+        assert_eq!((verdict(&ahead), ahead.unpublished), (None, 7));
         // Deleted, truncated or rolled back, replaced.
         assert_eq!(verdict(&compare(witness(&lines), id, &[])), Some(Verdict::Missing));
         assert_eq!(verdict(&compare(witness(&lines), id, &lines[..20])), Some(Verdict::Truncated));

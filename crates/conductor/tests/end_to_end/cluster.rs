@@ -458,10 +458,8 @@ fn a_hanging_server_delays_no_call() {
         let mode = if n % 2 == 0 { "Mix" } else { "Play" };
         control.call("conductor_switch_mode", json!({ "mode": mode })).unwrap();
     }
-    venue.rigs[1].call(
-        "conductor_send_midi",
-        json!({ "port": "synth", "message_type": "NoteOn", "channel": 0, "note": 60, "velocity": 1 }),
-    );
+    let note = json!({ "type": "note_on", "channel": 1, "note": 60 });
+    venue.rigs[1].call("conductor_send_midi", json!({ "port": "synth", "messages": [note] }));
     assert_eq!(ear.hear().unwrap()[1], 60);
     venue.server.freeze(false);
     venue.all_connected();
