@@ -470,20 +470,14 @@ def live_with_our_script(world):
         script.wait()
 
 
-def max_bridge(world):
+def a_bridge_of_an_unknown_process_is_refused(world):
+    """Wine does not report the process behind a connection, so Max stays offline. The simulation
+    dials in with the right secret, and the daemon still refuses it."""
     fake = simulation("node", os.path.join(TREE, "bridges/max/test/run.js"), world.work.home)
     try:
-        end = time.monotonic() + PATIENCE
-        while True:
-            failed, answer = world.client.call("create_patch", {"host": "max", "path": "m.maxpat", "alias": "m"})
-            if not failed:
-                break
-            assert answer.get("code") == "HOST_OFFLINE" and time.monotonic() < end, answer
-            time.sleep(0.2)
-        edit = {"op": "add", "obj_type": "cycle~", "position": [10, 10], "arguments": [440], "varname": "osc"}
-        world.client.ok("edit_patch", {"patch_id": "m", "edits": [edit]})
-        picture = order(fake, "world.picture(world.patchers[0])")
-        assert "cycle~ 440" in json.dumps(picture), picture
+        time.sleep(3)
+        arguments = {"host": "max", "path": "m.maxpat", "alias": "m"}
+        world.client.refused("create_patch", arguments, "HOST_OFFLINE")
     finally:
         fake.kill()
         fake.wait()
@@ -564,7 +558,7 @@ STEPS = [
     a_plugin,
     live_over_osc,
     live_with_our_script,
-    max_bridge,
+    a_bridge_of_an_unknown_process_is_refused,
     what_is_reported,
     work_ends,
     client_configurations,
@@ -580,7 +574,7 @@ def main():
     # next to the program.
     shutil.copy(os.path.join(os.environ["CONDUCTOR_WINE_TOOLS"], "bcryptprimitives.dll"), folder)
     world = World(program, folder)
-    world.is_release = os.path.exists(os.path.join(built, "README.md"))
+    world.is_release = os.environ.get("CONDUCTOR_STORY_RELEASE") == "1"
     passed = failed = 0
     try:
         for step in STEPS:
