@@ -129,17 +129,11 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
         Compiled,
         "Windows: the proxy copies bytes instead of passing its handles",
     ),
-    (
-        "MCP and plain HTTP, console",
-        Tested,
-        Wine(&["integration", "story::http_door", "story::console_link"]),
-        Compiled,
-        "",
-    ),
+    ("MCP and plain HTTP, console", Tested, Wine(&["story::http_door", "story::console_link"]), Compiled, ""),
     (
         "files of 14 AI clients",
         Tested,
-        Wine(&["integration", "story::client_configurations"]),
+        Wine(&["story::client_configurations"]),
         Compiled,
         "Windows: `%APPDATA%` and `%USERPROFILE%`",
     ),
@@ -161,7 +155,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
     (
         "files below a root",
         Tested,
-        Wine(&["hosts", "integration", "story::files_below_a_root", "story::file_attacks"]),
+        Wine(&["hosts", "story::files_below_a_root", "story::file_attacks"]),
         Compiled,
         "Windows refuses names of devices, streams and short names",
     ),
@@ -183,7 +177,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
     (
         "plugins",
         Tested,
-        Wine(&["integration", "story::a_plugin"]),
+        Wine(&["story::a_plugin"]),
         Compiled,
         "full sandbox on Linux only; `conductor doctor` says what holds",
     ),
