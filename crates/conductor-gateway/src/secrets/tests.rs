@@ -195,10 +195,10 @@ fn a_key_file_appears_only_when_it_is_asked_for_and_is_called_what_it_is() {
     let home = tempfile::tempdir().unwrap();
     let secrets = system(home.path(), KeyRung::File, None, None);
     let refused = secrets.set("api", VALUE, vec![], false).unwrap_err().to_string();
-    assert!(refused.contains("--allow-key-file") && refused.contains(sentence(KeyRung::File)), "{refused}");
+    assert!(refused.contains("--allow-key-file") && refused.contains(keys::sentence(KeyRung::File)), "{refused}");
     assert!(!home.path().join("secrets/key").exists());
     secrets.set("api", VALUE, vec![], true).unwrap();
-    assert_eq!(secrets.status().sentence, sentence(KeyRung::File));
+    assert_eq!(secrets.status().sentence, keys::sentence(KeyRung::File));
     assert_eq!(got(&system(home.path(), KeyRung::File, None, None), "api").unwrap(), VALUE);
     secrets.rotate().unwrap();
     assert_eq!(got(&system(home.path(), KeyRung::File, None, None), "api").unwrap(), VALUE);

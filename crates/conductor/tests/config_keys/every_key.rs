@@ -310,6 +310,11 @@ const ECHO: &str = "[[global_mappings]]\nid = \"say\"\ntrigger = { type = \"Note
                     [[global_mappings]]\nid = \"answer\"\ntrigger = { type = \"Note\", note = 41, device = \"pads\" }\n\
                     action = { type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", controller = 5, value = 5 }\n";
 
+/// A test of several rigs with a NATS server.
+fn venue(name: &'static str) -> Evidence {
+    Elsewhere { file: "tests/end_to_end/cluster.rs", name }
+}
+
 fn evidence() -> Vec<(&'static str, Evidence)> {
     let echo_board = BOARD.replacen("note = 36", "note = 96", 1);
     let echoing = |guard: &str| {
@@ -580,7 +585,6 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         file: "tests/end_to_end/team.rs",
         name: "an_event_reaches_a_receiver_that_was_down_also_after_a_restart",
     });
-    let venue = |name| Elsewhere { file: "tests/end_to_end/cluster.rs", name };
     shown("cluster", &["nats", "rig"], || venue("a_person_on_another_rig_answers_and_the_rigs_see_each_other"));
     shown("cluster", &["credentials", "ca"], || venue("a_rig_uses_tls_and_its_own_credentials"));
     shown("cluster.deciders[]", &["name", "key"], || {
