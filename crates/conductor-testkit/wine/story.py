@@ -254,7 +254,7 @@ def end_of_demo(world):
 
 
 def killed_again_and_again(world):
-    """TerminateProcess at random moments under load: the log stays intact, and no call is lost."""
+    """TerminateProcess while calls are on their way: the log stays intact."""
     studio = world.demo
     for kill in range(KILLS):
         studio.up("--demo", "--http", "127.0.0.1:0")
@@ -473,8 +473,8 @@ def live_with_our_script(world):
 
 
 def a_bridge_of_an_unknown_process_is_refused(world):
-    """Wine does not report the process behind a connection, so Max stays offline. The simulation
-    dials in with the right secret, and the daemon still refuses it."""
+    """Max stays offline under Wine, probably because Wine does not report the process behind a
+    connection. The step does not distinguish a refusal from a bridge that never dials in."""
     fake = simulation("node", os.path.join(TREE, "bridges/max/test/run.js"), world.work.home)
     try:
         time.sleep(3)
