@@ -200,7 +200,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
         Tested,
         Compiled,
         Compiled,
-        "tested with a simulated Max; under Wine, the daemon refuses it, because Wine does not report its process",
+        "tested with a simulated Max; under Wine, it does not become connected",
     ),
     ("MIDI", Tested, Compiled, Compiled, "JACK and ALSA, WinMM, CoreMIDI; Windows has no virtual ports (use loopMIDI)"),
     ("gamepads", Tested, Compiled, Compiled, ""),
