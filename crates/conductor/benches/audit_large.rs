@@ -80,7 +80,7 @@ fn write_log(home: &Path, records: u64) {
                 script: None,
                 approval: None,
             };
-            log.outcome(facts, outcome, Durability::Soon).await.expect("written");
+            log.outcome(facts, outcome.clone(), Durability::Soon).await.expect("written");
         }
     });
     log.stop();
@@ -120,7 +120,7 @@ fn start_daemon(home: &Path) -> Measured {
     assert!(!line.is_empty(), "it did not start");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    (ready, wait(&child))
+    (ready, wait(child))
 }
 
 fn commands(home: &Path, program: &str, arguments: &[&str]) -> Vec<Measured> {
@@ -134,14 +134,14 @@ fn commands(home: &Path, program: &str, arguments: &[&str]) -> Vec<Measured> {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let peak = wait(&child);
+        let peak = wait(child);
         (start.elapsed().as_secs_f64(), peak)
     };
     (0..ROUNDS).map(|_| run()).collect()
 }
 
 /// Waits for the end of the child, and returns its peak memory in megabytes.
-fn wait(child: &Child) -> f64 {
+fn wait(child: Child) -> f64 {
     let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
     // SAFETY: both pointers are valid for the call, and a zeroed `rusage` is a valid value.
     let usage = unsafe {

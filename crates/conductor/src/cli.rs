@@ -274,11 +274,12 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
         Ok(person) => audit::Acceptor::Here(person, &remember),
     };
     let (clock, ids) = (RealClock::new(), RandomIds);
-    let witness = match command {
-        audit::AuditCommand::Verify(args) if args.witness.is_some() => {
-            Some(rigs::read_witness(home, &serving.config.cluster, args)?)
-        }
-        _ => None,
+    let witness = if let audit::AuditCommand::Verify(args) = command
+        && args.witness.is_some()
+    {
+        Some(rigs::read_witness(home, &serving.config.cluster, args)?)
+    } else {
+        None
     };
     let context = audit::Context {
         home: home.root(),

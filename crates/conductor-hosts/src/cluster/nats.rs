@@ -95,7 +95,11 @@ impl Link {
         let client = opened.map_err(|_| LinkError::Silent)?.map_err(|error| match error.kind() {
             ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => LinkError::NotAccepted,
             ConnectErrorKind::TimedOut => LinkError::Silent,
-            _ => LinkError::Unreachable(reason(&error)),
+            ConnectErrorKind::ServerParse
+            | ConnectErrorKind::Dns
+            | ConnectErrorKind::Tls
+            | ConnectErrorKind::Io
+            | ConnectErrorKind::MaxReconnects => LinkError::Unreachable(reason(&error)),
         })?;
         Ok(Self { client, lost })
     }
@@ -193,7 +197,9 @@ impl Link {
         answer.map_err(|error| match error.kind() {
             RequestErrorKind::TimedOut => LinkError::Silent,
             RequestErrorKind::NoResponders => LinkError::NoStream,
-            _ => LinkError::Answer(reason(&error)),
+            RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded | RequestErrorKind::Other => {
+                LinkError::Answer(reason(&error))
+            }
         })
     }
 

@@ -151,7 +151,7 @@ fn show_rigs(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
             let or = |key: &str| match &it[key] {
                 Value::String(text) => text.clone(),
                 Value::Null => "-".to_owned(),
-                other => other.to_string(),
+                other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => other.to_string(),
             };
             let config: String = or("config_hash").chars().take(19).collect();
             let facts = format!(

@@ -39,8 +39,12 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     let observer = tokens.replace("\"call\"", "\"observe\"");
     studio.reload(&format!("{head}allow_remote = true\n{observer}[http.tls]\nself_signed = true\n"));
     wait_for(PATIENCE, || everywhere().ok()).expect("other machines are let in");
-    let listeners = studio.gateway().http.now();
-    assert!(listeners.iter().all(|it| it.url.starts_with("https://") && it.fingerprint.is_some()), "{listeners:?}");
+    // The daemon's own listener is opened again with the certificate.
+    let encrypted = || {
+        let listeners = studio.gateway().http.now();
+        listeners.iter().all(|it| it.url.starts_with("https://") && it.fingerprint.is_some()).then_some(())
+    };
+    wait_for(PATIENCE, encrypted).expect("every listener is encrypted");
     studio.block_on(studio.gateway().http.close());
     studio.reload(&format!("{head}{observer}"));
     let scoped = || {

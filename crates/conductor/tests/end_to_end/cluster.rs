@@ -84,7 +84,9 @@ impl Venue {
             let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
             std::fs::write(&files[0], made.cert.pem()).unwrap();
             std::fs::write(&files[1], made.signing_key.serialize_pem()).unwrap();
-            rigs.iter().for_each(|rig| drop(std::fs::copy(&files[0], rig.home().join("venue.pem")).unwrap()));
+            for rig in &rigs {
+                std::fs::copy(&files[0], rig.home().join("venue.pem")).unwrap();
+            }
             words.extend(["--tls-cert", &files[0], "--tls-key", &files[1]]);
         }
         let shown = json_of(&rigs[0], &words);

@@ -488,12 +488,11 @@ fn every_command_of_the_page_runs_with_its_configuration() {
     });
 
     let folder = Path::new(super::studio::BINARY).parent().unwrap().display().to_string();
-    let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
     let (mut secret, mut commands) = (String::new(), 0);
     for line in blocks(page, "sh").iter().flat_map(|it| it.lines()).filter(|it| it.starts_with("conductor ")) {
         let line = line.replace("studio.local:3443", &address).replace("sha256:…", &digest);
         let mut command = Command::new("sh");
-        command.args(["-c", &line]).env("PATH", &path).env("CONDUCTOR_HOME", studio.home());
+        command.args(["-c", &format!("PATH=\"{folder}:$PATH\"; {line}")]).env("CONDUCTOR_HOME", studio.home());
         let (code, shown) = {
             command.env("CONDUCTOR_TOKEN", &secret);
             at_a_terminal(command)
