@@ -26,6 +26,8 @@ SIZES = [1, 5] if QUICK else [1, 5, 10, 20]
 ROUNDS = 10 if QUICK else 40
 
 STUDIO = """schema = 1
+[limits]
+asks_per_minute = 600
 [[devices]]
 alias = "pads"
 direction = "Input"

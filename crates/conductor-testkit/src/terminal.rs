@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::real::Killed;
@@ -18,7 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Terminal {
     child: Killed,
-    keys: File,
+    terminal: File,
+    /// Typed keys. A thread writes them, because a write can block while the program ends.
+    keys: Sender<Vec<u8>>,
     shown: Receiver<Vec<u8>>,
     /// All output so far.
     text: String,
@@ -56,8 +58,17 @@ impl Terminal {
         // Close our copies of the program's descriptors: otherwise its end is never noticed.
         drop(command);
         drop(program);
-        let keys = File::from(person);
-        let mut screen = keys.try_clone().expect("a descriptor");
+        let terminal = File::from(person);
+        let mut screen = terminal.try_clone().expect("a descriptor");
+        let mut keyboard = terminal.try_clone().expect("a descriptor");
+        let (keys, typed) = channel::<Vec<u8>>();
+        std::thread::spawn(move || {
+            while let Ok(bytes) = typed.recv() {
+                if keyboard.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
         let (sender, shown) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -69,7 +80,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child: Killed(child), keys, shown, text: String::new(), seen: 0 }
+        Self { child: Killed(child), terminal, keys, shown, text: String::new(), seen: 0 }
     }
 
     /// Waits for one of the words. Returns the new output up to and including this word; the next
@@ -95,13 +106,14 @@ impl Terminal {
         self.until_any(&[word])
     }
 
+    /// Types these keys. Keys after the end of the program are lost.
     pub fn type_in(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal accepts input");
+        let _ = self.keys.send(keys.as_bytes().to_vec());
     }
 
     /// Whether the terminal shows typed keys (echo).
     pub fn shows_keys(&self) -> bool {
-        rustix::termios::tcgetattr(&self.keys).expect("a terminal").local_modes.contains(LocalModes::ECHO)
+        rustix::termios::tcgetattr(&self.terminal).expect("a terminal").local_modes.contains(LocalModes::ECHO)
     }
 
     pub fn pid(&self) -> u32 {

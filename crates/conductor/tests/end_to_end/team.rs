@@ -472,7 +472,8 @@ fn every_command_of_the_page_runs_with_its_configuration() {
         // No request leaves this machine.
         let block = block
             .replace("https://alerts.example", "http://127.0.0.1:9")
-            .replace("https://ntfy.example", "http://127.0.0.1:9");
+            .replace("https://ntfy.example", "http://127.0.0.1:9")
+            .replace("tls://venue.example:4222", "tls://127.0.0.1:9");
         file += &block.replace("0.0.0.0:3444", "127.0.0.1:0");
     }
     let mut studio = Studio::empty();
@@ -487,10 +488,18 @@ fn every_command_of_the_page_runs_with_its_configuration() {
         at_a_terminal(list).1.contains("phones connect to").then_some(())
     });
 
+    let keys_of = |rig: &Studio| -> Value {
+        serde_json::from_slice(&rig.run(&["--json", "rigs", "key"]).stdout).expect("the keys of a rig")
+    };
+    let (own, other) = (keys_of(&studio), keys_of(&Studio::empty()));
+    let keys = [("UAB...", &other["key"]), ("UCD...", &own["key"]), ("UEF...", &own["decider"])];
     let folder = Path::new(super::studio::BINARY).parent().unwrap().display().to_string();
     let (mut secret, mut commands) = (String::new(), 0);
     for line in blocks(page, "sh").iter().flat_map(|it| it.lines()).filter(|it| it.starts_with("conductor ")) {
-        let line = line.replace("studio.local:3443", &address).replace("sha256:…", &digest);
+        let mut line = line.replace("studio.local:3443", &address).replace("sha256:…", &digest);
+        for (shown, key) in keys {
+            line = line.replace(shown, key.as_str().unwrap());
+        }
         let mut command = Command::new("sh");
         command.args(["-c", &format!("PATH=\"{folder}:$PATH\"; {line}")]).env("CONDUCTOR_HOME", studio.home());
         let (code, shown) = {
@@ -518,5 +527,5 @@ fn every_command_of_the_page_runs_with_its_configuration() {
         }
     }
     assert_eq!(studio.status()["current_mode"], "Mix");
-    assert!(commands >= 9, "{commands} commands");
+    assert!(commands >= 12, "{commands} commands");
 }

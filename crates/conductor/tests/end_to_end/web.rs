@@ -113,6 +113,10 @@ fn fetch(server: &Server, trust: Option<&Path>, host: &str) -> Result<Value, Val
     let mut studio = Studio::empty();
     if let Some(trust) = trust {
         studio.set("SSL_CERT_FILE", trust.to_str().unwrap());
+        // The machine may also name a folder of authorities.
+        let empty = trust.with_extension("none");
+        std::fs::create_dir_all(&empty).unwrap();
+        studio.set("SSL_CERT_DIR", empty.to_str().unwrap());
     }
     let own = format!("{host}:{}", server.port);
     std::fs::write(studio.config_file(), format!("schema = 1\n[tools.web]\nallow_hosts = [\"{own}\"]\n")).unwrap();
