@@ -63,6 +63,8 @@ export default async function (stage) {
   await page.getByLabel("Reason, which the client sees").fill(SCRIPT);
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "History" }).click();
+  // The history may have been shown before the answer arrived, with another row open.
+  await page.locator(".ask", { hasText: "denied" }).click();
   await page.locator(".detail", { hasText: "<img src=x" }).waitFor();
   assert.equal(await page.evaluate(() => /** @type {any} */ (window).__xss ?? null), null);
 }
