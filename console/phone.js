@@ -6,7 +6,7 @@
 import { html, LitElement, nothing, ref } from './vendor/lit.js';
 import { countdown, dayTime } from './lib/format.js';
 import { lines, name, plain } from './lib/text.js';
-import { diff, facts, tier, tierWords, who } from './parts/question.js';
+import { allFacts, diff, facts, tier, tierWords, who } from './parts/question.js';
 
 /** @typedef {import('./contract.d.ts').PhoneQuestion} Question */
 /** @typedef {import('./contract.d.ts').PhoneState} State */
@@ -188,19 +188,7 @@ class PhoneApp extends LitElement {
   /** @param {Question} question */
   async showFull(question) {
     try {
-      /** @type {import('./contract.d.ts').Fact[]} */
-      const all = [];
-      let from = 0;
-      for (let page = 0; page < 20; page += 1) {
-        const answer = await request('/phone/full', { id: question.id, from });
-        for (const fact of answer.facts) {
-          const last = all.at(-1);
-          if (last && last.label === fact.label && page > 0) last.text += fact.text;
-          else all.push({ ...fact });
-        }
-        if (answer.next === null) break;
-        from = answer.next;
-      }
+      const all = await allFacts((from) => request('/phone/full', { id: question.id, from }));
       this.full = new Map(this.full).set(question.id, all);
     } catch (error) {
       this.problem = error instanceof Error ? error.message : String(error);

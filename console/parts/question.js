@@ -45,3 +45,24 @@ export function who(principal) {
   const client = kind === 'socket' ? rest.slice(rest.indexOf('/') + 1) : kind === 'person' ? 'you' : kind === 'cli' ? 'command line' : rest;
   return { client, kind };
 }
+
+/**
+ * All facts of a long question, which the daemon sends in pages. A fact that continues on the next page becomes one text.
+ * @param {(from: number) => Promise<{ facts: import('../contract.d.ts').Fact[], next: number | null }>} readPage
+ */
+export async function allFacts(readPage) {
+  /** @type {import('../contract.d.ts').Fact[]} */
+  const all = [];
+  let from = 0;
+  for (let page = 0; page < 20; page += 1) {
+    const answer = await readPage(from);
+    for (const fact of answer.facts) {
+      const last = all.at(-1);
+      if (last && last.label === fact.label && page > 0) last.text += fact.text;
+      else all.push({ ...fact });
+    }
+    if (answer.next === null) break;
+    from = answer.next;
+  }
+  return all;
+}

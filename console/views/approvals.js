@@ -7,7 +7,7 @@ import { decideOne, dialog, fail, say } from '../lib/actions.js';
 import { countdown, dayTime } from '../lib/format.js';
 import { ListView, store } from '../lib/store.js';
 import { lines, name, plain, short } from '../lib/text.js';
-import { diff, facts, tier, who } from '../parts/question.js';
+import { allFacts, diff, facts, tier, who } from '../parts/question.js';
 
 /** @typedef {import('../contract.d.ts').Question} Question */
 /** @typedef {import('../contract.d.ts').Decision} Decision */
@@ -184,19 +184,7 @@ class ViewApprovals extends ListView {
   /** @param {Question} question */
   async showFull(question) {
     try {
-      /** @type {import('../contract.d.ts').Fact[]} */
-      const all = [];
-      let from = 0;
-      for (let page = 0; page < 20; page += 1) {
-        const answer = await api.read('question', { id: question.id, from });
-        for (const fact of answer.facts) {
-          const last = all.at(-1);
-          if (last && last.label === fact.label && page > 0) last.text += fact.text;
-          else all.push({ ...fact });
-        }
-        if (answer.next === null) break;
-        from = answer.next;
-      }
+      const all = await allFacts((from) => api.read('question', { id: question.id, from }));
       this.full = new Map(this.full).set(question.id, all);
     } catch (error) {
       fail(error);
