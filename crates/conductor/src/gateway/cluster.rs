@@ -60,7 +60,6 @@ pub struct Cluster {
 }
 
 struct Open {
-    section: config::Cluster,
     shared: Arc<Shared>,
     stop: CancellationToken,
 }
@@ -76,6 +75,11 @@ struct Shared {
 impl Shared {
     fn note(&self, change: impl FnOnce(&mut ClusterNow)) {
         change(&mut self.now.lock());
+    }
+
+    /// Why there is no connection.
+    fn lost(&self) -> String {
+        self.now.lock().error.clone().unwrap_or_else(|| "the server is not connected".to_owned())
     }
 }
 
@@ -101,7 +105,7 @@ impl Cluster {
     /// Puts `[cluster]` in force. Does not wait for the server.
     pub fn configure(&self, section: &config::Cluster) {
         let mut open = self.open.lock();
-        if open.as_ref().is_some_and(|it| it.section == *section) {
+        if open.as_ref().is_some_and(|it| it.shared.section == *section) {
             return;
         }
         if let Some(old) = open.take() {
@@ -131,7 +135,7 @@ impl Cluster {
             }
             session.shared.link.lock().take();
         });
-        *open = Some(Open { section: section.clone(), shared, stop });
+        *open = Some(Open { shared, stop });
     }
 
     pub fn stop(&self) {
@@ -160,8 +164,7 @@ impl Cluster {
     fn link(&self) -> Result<(Arc<Shared>, Arc<Link>), ToolError> {
         let shared = self.shared()?;
         let link = shared.link.lock().clone();
-        let error = || shared.now.lock().error.clone().unwrap_or_else(|| "the server is not connected".to_owned());
-        let link = link.ok_or_else(|| offline(&error()))?;
+        let link = link.ok_or_else(|| offline(&shared.lost()))?;
         Ok((shared, link))
     }
 
@@ -171,7 +174,7 @@ impl Cluster {
         let link = shared.link.lock().clone();
         let read = match &link {
             Some(link) => read_presence(link).await.map_err(|it| it.to_string()),
-            None => Err(shared.now.lock().error.clone().unwrap_or_else(|| "the server is not connected".to_owned())),
+            None => Err(shared.lost()),
         };
         let (present, error) = match read {
             Ok(present) => (present, None),
@@ -436,7 +439,8 @@ impl Session {
         }
     }
 
-    /// Sends events that nobody must receive. Slow servers and too many events lose some.
+    /// Sends events without a confirmation. If the server is slow, or there are too many, some are
+    /// lost.
     async fn send_events(&self, link: &Link) -> LinkError {
         let mut events = self.studio.events.observe();
         let (mut second, mut sent) = (0, 0_u32);
