@@ -1,5 +1,5 @@
-# A newcomer needs two commands: `make run` and `make test`. The other targets are parts of these
-# two, or optional.
+# New users need two commands: `make run` and `make test`. The other targets are parts of these two,
+# or optional.
 
 # rustup's folder is first in PATH, so that no older toolchain in another folder is used.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
@@ -12,7 +12,7 @@ FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad$(comma)desktop,studi
 TIME ?= 20
 # Hours of the soak.
 HOURS ?= 1
-# Number of faults, and the seed of their schedule.
+# Number of faults, and the seed that selects them.
 FAULTS ?= 1000
 SEED ?=
 
@@ -24,7 +24,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	@[ -x target/quick/conductor ] || echo "conductor: the first build compiles 400 crates, in 5 to 15 minutes of two cores; later starts take a second or two"
+	@[ -x target/quick/conductor ] || echo "conductor: the first build compiles 400 crates, which takes 5 to 10 minutes on two cores; later starts take a second or two"
 	cargo run --profile quick --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what the tests need, and run all tests
@@ -33,7 +33,7 @@ test: test-tools ## install what the tests need, and run all tests
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
 
-eval: tools ## check what a model sees: tokens of each view, the search for tools, and forty replayed tasks
+eval: tools ## check what a model sees: the tokens of each view, the search for tools, and forty replayed tasks
 	cargo test --locked --package conductor --features $(FEATURES) --test integration -- evaluation model_view call_tool --nocapture
 
 test-vm: tools ## test the ALSA sequencer, gamepads and virtual keyboards on a real kernel, in an unprivileged virtual machine
@@ -76,7 +76,7 @@ dist: tools ## build and check the release artefacts: archive, Debian package, M
 	packaging/dist
 	packaging/dist-windows
 
-bench: test-tools bench-tools ## measure everything beside its peers; writes docs/benchmarks.md and its plots
+bench: test-tools bench-tools ## run all benchmarks and compare with other programs; writes docs/benchmarks.md and its plots
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
 	python3 crates/conductor-testkit/bench/report.py
@@ -90,7 +90,7 @@ instructions: tools bench-tools ## compare the instruction counts of eight paths
 fuzz: tools ## run every fuzz target for TIME seconds (20 if not given)
 	TIME=$(TIME) fuzz/run
 
-fuzz-seeded: tools ## check that every fuzz target finds the mistake that is seeded in front of it
+fuzz-seeded: tools ## check that every fuzz target detects a mistake that is built in on purpose
 	TIME=$(TIME) fuzz/run seeded
 
 torture: test-tools ## run the daemon under FAULTS random faults, then check that each check notices its negative control
