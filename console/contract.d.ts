@@ -42,11 +42,11 @@ export type Tier = 'ReadOnly' | 'Stateful' | 'ConfigChange' | 'HardwareIO';
 export interface Login { secret: string }
 
 export interface LoggedIn {
-  /** Keep it in `sessionStorage` and send it as `X-Conductor-Key`. */
+  /** The key of the session. Keep the key in `sessionStorage` and send it as `X-Conductor-Key`. */
   key: string;
   /** Public name of the session, as in `conductor console sessions`. */
   session: string;
-  /** End of the session, at the latest. */
+  /** Latest end of the session. */
   expires_at: Timestamp;
   /** The session also ends after this time without a request or an open event stream. */
   idle_ms: number;
@@ -95,7 +95,7 @@ export interface State {
   devices: Devices;
   bindings: Bindings;
   meters: Meters;
-  /** The newest records, oldest first; at most 500. */
+  /** The newest trace records, at most 500, sorted from old to new. */
   trace: TraceRecord[];
   /** Waiting calls and plans, oldest first. */
   questions: Question[];
@@ -182,7 +182,7 @@ export interface Meters {
   held: { [device: string]: string[] };
   /** Latency from event to effect: upper bound in microseconds and count of each bucket, since the feed started. */
   latency: { bounds_us: number[]; counts: number[]; p50_us: number | null; p99_us: number | null; max_us: number | null };
-  /** Records that the owner could not pass to the console because they came too fast. */
+  /** Number of records that were dropped, because they came faster than the owner could pass them to the console. */
   trace_lost: number;
 }
 
@@ -217,7 +217,7 @@ export interface Question {
   held: boolean;
   /** Whether `scope: "session"` is possible. */
   grantable: boolean;
-  /** Whether this console may answer (false if policy asks for the pad). */
+  /** Whether this console may answer; false if policy requires the approval pad. */
   answerable: boolean;
   /** Whether `undo` is possible: an applied plan, or an edit of a file. */
   undoable: boolean;
@@ -261,7 +261,7 @@ export type ConsoleEvent =
   | { type: 'checkpoint'; data: JsonObject }
   /** config.toml was read again; mappings, modes and `config` may have changed. */
   | { type: 'config'; data: { hash: string | null; waiting: ConfigWaiting } }
-  /** Something behind this URI changed, such as `patch://…`, `ableton://sets`, `conductor://plans`; read it again. */
+  /** The resource with this URI changed, such as `patch://…`, `ableton://sets` or `conductor://plans`; read it again. */
   | { type: 'changed'; data: { uri: string } }
   | { type: 'tools'; data: Record<string, never> }
   | { type: 'health'; data: HealthSample }
@@ -274,10 +274,10 @@ export type ConsoleEvent =
 /* ---------------------------------------------------------------- calls */
 
 /**
- * A call of the person through the pipeline: validated, checked by policy, recorded.
- * If policy asks, the answer is 202 with a Fault (APPROVAL_REQUIRED, `approval_id`): show the facts of the question
- * (read `question`), and repeat the identical call with `confirm`. A ConfigChange tool returns a plan, which
- * `decide` applies.
+ * A call by the person. It goes through the pipeline: it is validated, checked by policy and recorded. If policy
+ * requires an approval, the answer is 202 with a Fault (APPROVAL_REQUIRED, `approval_id`): show the facts of the
+ * question (read `question`), and repeat the identical call with `confirm`. A ConfigChange tool returns a plan,
+ * which `decide` applies.
  */
 export interface CallRequest { arguments?: JsonObject; confirm?: string }
 export interface CallAnswer {
@@ -299,7 +299,7 @@ export type Decision =
   | { decision: 'reject'; id: string; reason?: string }
   /** An applied plan or an edit. The undo of a plan is a new plan; `apply: true` applies it at once. */
   | { decision: 'undo'; id: string; apply?: boolean }
-  /** `hash` from the read `config_waiting`. */
+  /** `hash` is the hash that the read `config_waiting` returned. */
   | { decision: 'accept_config'; hash: string }
   | { decision: 'accept_log' }
   | { decision: 'reset_circuit'; tool: string | null }
@@ -309,7 +309,7 @@ export type Decision =
   | { decision: 'disconnect_client'; client: string }
   | { decision: 'revoke_session'; session: string };
 
-/** At most 32, carried out in order; an error of one does not stop the rest. */
+/** At most 32 decisions, made in order. If one fails, the others are still made. */
 export interface Decide { decisions: Decision[] }
 export interface Decided {
   results: (
@@ -321,8 +321,8 @@ export interface Decided {
 /* ---------------------------------------------------------------- playing */
 
 /**
- * Virtual pads and faders: events of the device, as if from the network. They are tainted: they fire MIDI, OSC and
- * modes, and can be learned, but press no key and call no tool.
+ * Events of virtual pads and faders. They are treated as events from the network, so they are tainted: they can
+ * send MIDI and OSC, change the mode and be learned, but they cannot press keys or call tools.
  */
 export interface Play {
   /** A `device_id` of the bindings. Absent: the first connected device, or `console` if there is none. */
@@ -332,7 +332,7 @@ export interface Play {
 }
 export interface Played { device: string; events: number }
 
-/** Whether the page is visible. A desktop notification is sent only if no page is. */
+/** Whether the page is visible. A desktop notification is sent only if no page is visible. */
 export interface Front { visible: boolean }
 
 /* ---------------------------------------------------------------- reads */
@@ -343,13 +343,13 @@ export interface Reads {
     params: { limit?: number; since_seq?: number; device?: string; mapping_id?: string; outcome?: TraceRecord['outcome'] };
     answer: { records: TraceRecord[]; next_seq: number; lost: number };
   };
-  /** One question, with a page of its full facts: from character `from` on, `next` is the start of the next page. */
+  /** One question with one page of its full facts. The page starts at character `from`; `next` is the start of the next page. */
   question: { params: { id: string; from?: number }; answer: { question: Question; facts: Fact[]; next: number | null } };
   /** Decided calls, plans and edits, newest first. */
   history: { params: { limit?: number; before?: Timestamp }; answer: { questions: Question[] } };
-  /** `mode` is `*` for global rows. All modes if absent. */
+  /** `mode` is `*` for global rows. Without `mode`, the answer contains all modes. */
   mappings: { params: { mode?: string }; answer: { modes: ModeMappings[]; problems: Problem[] } };
-  /** The TOML text of one row, and the row of a text. */
+  /** `mapping_toml` converts a row to TOML, and `parse_mapping` converts TOML to a row. */
   mapping_toml: { params: { mode: string; id: string }; answer: { toml: string } };
   parse_mapping: { params: { toml: string }; answer: { row: JsonObject } };
   explain: {
@@ -365,17 +365,17 @@ export interface Reads {
   };
   simulate: { params: { events: string; mode?: string }; answer: { trace: TraceRecord[]; text: string } };
   config: { params: {}; answer: { text: string | null; path: string; hash: string | null } };
-  /** Reads the file again first. `hash` is what `accept_config` needs. */
+  /** The daemon reads the file again before it answers. The decision `accept_config` needs the `hash`. */
   config_waiting: { params: {}; answer: ConfigWaiting & { hash: string; error: string | null } };
-  /** Templates of the bound devices: what the drawing of a controller needs. */
+  /** The templates of the bound devices, from which the page draws the controllers. */
   controllers: {
     params: {};
     answer: {
       controllers: {
         device_id: string; template: string | null; description: string | null;
-        /** Columns of the lit pads; rows start at the bottom left. */
+        /** Number of columns of the pads with lights. Rows start at the bottom left. */
         columns: number | null;
-        /** `events` starts the tokens that this control sends, such as `on:36` or `cc:7`. */
+        /** `event` is the start of the event tokens that this control sends, such as `on:36` or `cc:7`. */
         controls: { name: string; kind: string; address: JsonObject; event: string }[];
       }[];
     };
@@ -394,7 +394,7 @@ export interface Reads {
   health: {
     params: {};
     answer: {
-      /** Oldest first, one per `interval_ms`; at most an hour. */
+      /** Samples of at most one hour, one per `interval_ms`, sorted from old to new. */
       samples: HealthSample[]; interval_ms: number;
       latency: Meters['latency']; circuits: Circuit[]; checks: Check[];
       /** Null without `[cluster]`. */
@@ -460,15 +460,15 @@ export interface ClientSetup {
   detail: string | null;
   snippet: string;
 }
-/** A client that called a tool lately, from the audit log. */
+/** A client that called a tool recently, according to the audit log. */
 export interface ConnectedClient {
-  /** As in principals, such as `socket:1000/claude-code` or `http:default`. */
+  /** The principal of the client, such as `socket:1000/claude-code` or `http:default`. */
   principal: string; calls: number; last_seen: Timestamp;
 }
 
 export interface ToolNow {
   name: string; title: string; description: string; tier: Tier; toolset: string; input_schema: JsonObject; output_schema: Json;
-  /** What policy says for this person: `allow`, `ask`, `plan` or `deny`. */
+  /** The decision of policy for this person: `allow`, `ask`, `plan` or `deny`. */
   decision: 'allow' | 'ask' | 'plan' | 'deny';
   example: JsonObject | null;
 }
@@ -481,7 +481,7 @@ export interface ToolNow {
  * conductor_panic, conductor_create_mapping, conductor_update_mapping, conductor_delete_mapping,
  * conductor_plan_changes. docs/tools.md lists their arguments. */
 
-// The listener for phones. It has no route of the console.
+// Routes of the listener for phones, which serves no route of the console.
 
 /** `POST /phone/pair` with the one-time secret of the link. */
 export interface PhonePair { secret: string }

@@ -214,7 +214,7 @@ class PhoneApp extends LitElement {
     const print = this.about?.fingerprint.replace(/^sha256:/, '').toUpperCase().match(/../g) ?? [];
     return html`<main><section class="card" aria-label="Pair this phone"><div class="in">
       <h2>Pair this phone?</h2>
-      <p class="dim">It can then allow or deny what AI clients ask for. Nothing else.</p>
+      <p class="dim">The phone can then allow or deny requests of AI clients, and nothing else.</p>
       ${this.about?.self_signed ? html`
         <div class="section"><span class="label">SHA-256 fingerprint of the certificate</span>
           <div class="print" aria-label="Fingerprint">${print.map((it) => html`<span>${it}</span>`)}</div></div>

@@ -1,5 +1,6 @@
-// A text editor for TOML: CodeMirror, loaded when it is first shown. It is inside a shadow root,
-// where its styles are constructed sheets, which the content security policy allows.
+// A text editor for TOML: CodeMirror, loaded when it is first shown. The editor is inside a shadow
+// root, because its styles are then constructed style sheets, which the content security policy
+// allows.
 
 /** @type {Promise<typeof import('../vendor/codemirror.js')> | null} */
 let library = null;

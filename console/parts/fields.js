@@ -44,8 +44,8 @@ export function field(label, value, change, { choices, schema = {}, required = f
 }
 
 /**
- * The object with a new member. An emptied text stays as an empty text, so that its field stays; an
- * emptied number changes nothing until a new one is typed.
+ * Returns the object with a new value of one member. A cleared text becomes an empty text, so that
+ * its field stays. A cleared number returns null: the old number stays until a new one is typed.
  * @param {JsonObject} value
  * @param {string} key
  * @param {Json | undefined} to

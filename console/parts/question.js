@@ -3,7 +3,7 @@
 import { html, nothing } from '../vendor/lit.js';
 import { lines, name } from '../lib/text.js';
 
-/** Lines of a diff that are drawn at once. */
+/** Maximum number of diff lines that are drawn at once. */
 const MOST_LINES = 2000;
 
 /** A unified diff. @param {string} text */

@@ -1,6 +1,6 @@
-// The drawing of a controller, from its template or, without one, from its mappings and its events.
-// Touched controls light up. The drawing can be played; its events are treated like events from the
-// network.
+// Draws a controller from its template. Without a template, draws the controls that its mappings
+// and events use. Touched controls light up. A person can play the drawing; its events are treated
+// as events from the network.
 
 import { html, svg, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
@@ -248,7 +248,7 @@ class ConsoleSurface extends View {
   /** The last event of this device and its result, as a sentence. */
   latest() {
     const record = this.last;
-    if (!record) return html`<div class="what"><span>Nothing was touched yet.</span></div>`;
+    if (!record) return html`<div class="what"><span>No control was touched yet.</span></div>`;
     const outcome = OUTCOMES[record.outcome];
     return html`<div class="what" aria-live="off">
       <span>Last touched</span>

@@ -307,7 +307,7 @@ customElements.define('view-approvals', ViewApprovals);
 /** Shows a browser notification if the person asked for it and the page is hidden. @param {Question} question */
 function notify(question) {
   if (localStorage.getItem(NOTIFY) !== 'yes' || document.visibilityState === 'visible' || !('Notification' in window) || Notification.permission !== 'granted') return;
-  const note = new Notification('Conductor: an approval waits', { body: plain(`${who(question.principal).client}: ${question.summary}`, 160), tag: question.id });
+  const note = new Notification('Conductor: a request waits for your answer', { body: plain(`${who(question.principal).client}: ${question.summary}`, 160), tag: question.id });
   note.onclick = () => {
     window.focus();
     location.hash = '#/approvals';

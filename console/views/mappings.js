@@ -35,7 +35,7 @@ class ViewMappings extends View {
     this.mode = '';
     /** `mode/id` of the chosen row. */
     this.chosen = '';
-    /** The row as the form has it; without an id it is new. @type {{ id: string, mode: string, description: string, enabled: boolean, trigger: JsonObject, action: JsonObject } | null} */
+    /** The row that is edited in the form; a row without an id is new. @type {{ id: string, mode: string, description: string, enabled: boolean, trigger: JsonObject, action: JsonObject } | null} */
     this.draft = null;
     this.tab = 'form';
     this.toml = '';

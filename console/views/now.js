@@ -9,7 +9,7 @@ import { store, View } from '../lib/store.js';
 import { name, plain, short } from '../lib/text.js';
 import '../parts/surface.js';
 
-/** Rows of the stream that are drawn. */
+/** Maximum number of rows of the stream that are drawn. */
 const ROWS = 60;
 /** A device's light is on this long after an event, in milliseconds. */
 const ACTIVE = 250;
@@ -56,7 +56,7 @@ class ViewNow extends View {
     this.controllers = [];
     /** @type {import('../contract.d.ts').ModeMappings[]} */
     this.mappings = [];
-    /** Events of each second that fired, and that did not. @type {Map<number, { fired: number, other: number }>} */
+    /** For each second, the number of events that fired a mapping, and of all other events. @type {Map<number, { fired: number, other: number }>} */
     this.seconds = new Map();
     /** @param {Event} event */
     this.onRecords = (event) => this.note(/** @type {CustomEvent<TraceRecord[]>} */ (event).detail);

@@ -1,4 +1,5 @@
-// Patches: the drawing of an open patch, the boxes that changed since the last look, console lines.
+// Patches: the drawing of an open patch, the boxes that changed since the person last looked, and
+// the console lines.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import { call, dialog, say } from '../lib/actions.js';
@@ -25,7 +26,7 @@ class ViewPatches extends DocumentView {
     this.chosen = new URLSearchParams(location.hash.split('?')[1] ?? '').get('id') ?? '';
     /** @type {Blob | null} */
     this.blob = null;
-    /** Boxes that changed since the last look. @type {string[]} */
+    /** Boxes that changed since the person last looked. @type {string[]} */
     this.marks = [];
     /** @type {{ level?: string, text?: string, message?: string }[]} */
     this.console = [];

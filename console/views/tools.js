@@ -1,4 +1,5 @@
-// Tools: every tool with a form from its schema, called through the pipeline as the person.
+// Tools: shows every tool with a form that is built from its schema. The person's calls go through
+// the pipeline.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';

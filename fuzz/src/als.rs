@@ -1,5 +1,5 @@
-//! `.als` files, as XML: an unedited Set is written with the same bytes, an edited Set is read as
-//! it was edited and passes the same checks, and undo restores the bytes.
+//! `.als` files, as XML: an unedited Set is written back with the same bytes. An edited Set that is
+//! opened again has the same content and passes the same checks. Undo restores the bytes.
 
 use crate::SEEDED;
 use arbitrary::Unstructured;
@@ -9,7 +9,7 @@ use conductor_set::{
 
 fn written(document: &Document) -> String {
     let mut xml = document.to_xml();
-    // The mistake: an empty name is written as a missing attribute.
+    // The seeded mistake: an empty name is written as a missing attribute.
     if SEEDED && xml.contains(r#"UserName Value="""#) {
         xml = xml.replacen(r#"UserName Value="""#, "UserName", 1);
     }
@@ -39,7 +39,7 @@ fn edit(u: &mut Unstructured<'_>) -> arbitrary::Result<Option<LiveEdit>> {
     })
 }
 
-/// Bytes that are not a Set choose edits of a new Set.
+/// If the bytes are not a Set, they choose the edits of a new Set.
 pub fn check(data: &[u8]) {
     let own = std::str::from_utf8(data).ok().and_then(|text| Document::from_xml(text.to_owned()).ok());
     let choices = if own.is_some() { &data[data.len() / 2..] } else { data };

@@ -1,5 +1,5 @@
-//! The audit log: a written log is intact, a log with one changed byte is not, and chunks do not
-//! matter, not even for arbitrary bytes.
+//! The audit log: a written log is intact, and a log with one changed byte is not. For all bytes,
+//! the report does not depend on how they are split into chunks.
 
 use crate::{SEEDED, split};
 use arbitrary::Unstructured;
@@ -26,8 +26,7 @@ fn key() -> SigningKey {
     SigningKey::from_bytes(&[7; 32])
 }
 
-/// A log whose records contain these texts, and the checkpoint of its end: the log of a daemon has
-/// one after its first records.
+/// A log whose records contain these texts, and a checkpoint of its last record.
 fn log(texts: &[&str]) -> (Vec<u8>, String) {
     let mut chain = Chain::start();
     let mut bytes = Vec::new();
@@ -58,7 +57,7 @@ pub fn check(data: &[u8]) {
     assert_eq!((report.verdict, report.records), (Verdict::Intact, texts.len() as u64 + 1), "{:?}", report.faults);
     let place = usize::from(place) % bytes.len();
     bytes[place] ^= flip;
-    // The mistake: the case of a letter in a hash does not matter.
+    // The seeded mistake: the case of a letter in a hash does not matter.
     if SEEDED && flip == 0x20 {
         bytes[place] ^= flip;
     }

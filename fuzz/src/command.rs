@@ -1,5 +1,5 @@
 //! Command templates: a command line is accepted exactly if a slow comparison, word by word,
-//! accepts it, and a value never becomes an option or a second word.
+//! accepts it. A value never becomes an option or a second word.
 
 use crate::SEEDED;
 use conductor_core::command::{CommandEffect, Ready, Slot, Template, Word, by_argv, by_name};
@@ -34,10 +34,10 @@ fn template() -> Template {
     }
 }
 
-/// The words that run, or `None`.
+/// The words of the command that would be run; `None` if no template accepts `argv`.
 fn fit(argv: &[String]) -> Option<Vec<String>> {
     let templates = [template()];
-    // The mistake: spaces around a word are ignored.
+    // The seeded mistake: spaces at the end of a word are ignored.
     let argv: Vec<String> = argv.iter().map(|it| if SEEDED { it.trim_end() } else { it.as_str() }.to_owned()).collect();
     let (_, words) = by_argv(&templates, &argv).ok()?;
     Some(

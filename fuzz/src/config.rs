@@ -9,7 +9,7 @@ fn read(text: &str) -> (Option<Config>, usize) {
     for it in &loaded.diagnostics {
         assert!(text.get(it.span.clone()).is_some(), "the span {:?} is not in the text: {}", it.span, it.message);
     }
-    // The mistake: Windows line ends disable the first mapping.
+    // The seeded mistake: Windows line ends disable the first mapping.
     if SEEDED
         && text.contains("\r\n")
         && let Some(mapping) =

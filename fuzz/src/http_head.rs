@@ -1,4 +1,5 @@
-//! HTTP heads: the decision about Host and Origin is the decision of a list of all allowed values.
+//! HTTP heads: a request is accepted exactly if its Host, and its Origin if it has one, are in a
+//! list of all allowed values.
 
 use crate::SEEDED;
 use crate::outside::authority::Authority;
@@ -11,13 +12,13 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 fn is_refused(headers: &HeaderMap, authority: Option<&str>) -> bool {
     let bound = SocketAddr::from(([127, 0, 0, 1], PORT));
     let guard = Authority::new(bound, vec!["studio.local:8080".into()], vec!["https://studio.local".into()], false);
-    // The mistake: a Host is accepted if it begins with an allowed name.
+    // The seeded mistake: a Host is accepted if it begins with an allowed name.
     let host = headers.get("host").and_then(|it| it.to_str().ok());
     let seeded = SEEDED && host.is_some_and(|it| it.starts_with("localhost:8080")) && !headers.contains_key("origin");
     !seeded && guard.fault(headers, authority).is_some()
 }
 
-/// The same decision by comparing with a list of everything that is allowed.
+/// The same decision, made by comparison with a list of all allowed values.
 fn is_refused_slowly(headers: &HeaderMap, authority: Option<&str>) -> bool {
     let all = |name: &str| headers.get_all(name).iter().map(|it| it.to_str().ok()).collect::<Vec<_>>();
     let hosts = LOOPBACK.map(|it| format!("{it}:{PORT}"));

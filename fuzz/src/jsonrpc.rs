@@ -1,5 +1,5 @@
-//! JSON-RPC lines: chunks do not matter, the SDK reads a request as we do, and an answer is one
-//! line.
+//! JSON-RPC lines: the lines do not depend on how the bytes are split into chunks, the SDK reads
+//! the same request as we do, and an answer is one line.
 
 use crate::outside::wire::{Incoming, Lines, read};
 use crate::{SEEDED, split};
@@ -14,7 +14,7 @@ fn lines(chunks: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
         if lines.ended {
             break;
         }
-        // The mistake: a carriage return at the end of a chunk is lost.
+        // The seeded mistake: a carriage return at the end of a chunk is lost.
         let chunk: &[u8] = if SEEDED { chunk.strip_suffix(b"\r").unwrap_or(chunk) } else { chunk };
         lines.buffer.extend_from_slice(chunk);
         lines.ended = index + 1 == chunks.len();
@@ -29,7 +29,7 @@ pub fn check(data: &[u8]) {
     let (first, second) = split(data);
     let whole = lines(&[&[first, second].concat()]);
     let parts = lines(&[first, second]);
-    // A line that is too long may be found before its end is read.
+    // A line that is too long may be reported before its end is read.
     let same = whole.iter().zip(&parts).take_while(|(a, b)| a.is_some() && b.is_some()).all(|(a, b)| a == b);
     assert!(same && (whole.len() == parts.len() || parts.contains(&None)), "chunks changed the lines");
     for line in whole.into_iter().flatten() {

@@ -1,13 +1,13 @@
-//! Properties of everything in Conductor that reads bytes from outside. Each module has a function
-//! `check`, which panics if its property does not hold for these bytes.
+//! Properties of the parsers in Conductor that read untrusted bytes. Each module has a function
+//! `check`, which panics if the property of the module does not hold for the given bytes.
 //!
-//! Parsers of the pure crates are used through their interfaces. Parsers of the other crates are
-//! private, and those crates take minutes to build with instrumentation. Their files are therefore
-//! compiled here a second time (`outside`). No such file depends on another file of its crate,
-//! except for the items that `outside` provides.
+//! Parsers of the pure crates are called through their public interfaces. Parsers of the other
+//! crates are private, and those crates take minutes to build with instrumentation. Their files are
+//! therefore compiled here a second time (`outside`). No such file depends on another file of its
+//! crate, except for the items that `outside` provides.
 //!
-//! The feature `seeded` puts one mistake in front of each property, always in this package and
-//! never in the product. `fuzz/run seeded` checks that every property finds its mistake.
+//! The feature `seeded` adds one deliberate mistake for each property. The mistakes are in this
+//! package, never in the product. `fuzz/run seeded` checks that every property detects its mistake.
 
 // Lets `doors/mcp/wire.rs` name `conductor_gateway::tools::mcp_methods`.
 extern crate self as conductor_gateway;
@@ -35,10 +35,10 @@ pub mod plugin;
 pub mod sql;
 pub mod url;
 
-/// Whether the mistakes are present.
+/// Whether the seeded mistakes are compiled in.
 pub const SEEDED: bool = cfg!(feature = "seeded");
 
-/// Splits at a position that the first byte chooses. Returns both parts of the rest.
+/// Splits the bytes after the first byte into two parts. The first byte chooses the position.
 pub fn split(data: &[u8]) -> (&[u8], &[u8]) {
     let (&first, rest) = data.split_first().unwrap_or((&0, &[]));
     rest.split_at(usize::from(first) * rest.len() / 256)

@@ -1,5 +1,5 @@
-//! MIDI bytes: chunks do not matter, every message is encoded and decoded as itself, and `wmidi`
-//! accepts the encoded bytes.
+//! MIDI bytes: the messages do not depend on how the bytes are split into chunks, encoding and
+//! decoding a message returns the same message, and `wmidi` accepts the encoded bytes.
 
 use crate::{SEEDED, split};
 use conductor_core::event::Body;
@@ -15,7 +15,7 @@ fn decode(chunks: &[&[u8]]) -> Vec<Body> {
                 Heard::SysEx(bytes) => Body::SysEx(bytes.into()),
             });
         });
-        // The mistake: a chunk that ends inside a control change loses its first data byte.
+        // The seeded mistake: a chunk that ends inside a control change loses its first data byte.
         if SEEDED && matches!(chunk, [.., 0xB0..=0xBF, 0..=0x7F]) {
             decoder.reset();
         }

@@ -1,5 +1,5 @@
-//! OSC packets: our reader and `rosc` agree on every packet that both accept, and a message is
-//! written and read as itself.
+//! OSC packets: our reader and `rosc` agree on every packet that both accept, and encoding and
+//! decoding a message returns the same message.
 
 use crate::SEEDED;
 use crate::outside::packet::{Received, encode, receive};
@@ -12,7 +12,7 @@ fn ours(packet: &[u8]) -> (Vec<OscMessage>, bool) {
     let mut messages = Vec::new();
     receive(packet, &counters, |it| messages.push(it));
     let is_whole = [&counters.malformed, &counters.unsupported].iter().all(|it| it.load(Ordering::Relaxed) == 0);
-    // The mistake: a bundle is delivered in the wrong order.
+    // The seeded mistake: a bundle is delivered in the wrong order.
     if SEEDED && messages.len() == 2 {
         messages.reverse();
     }

@@ -1,5 +1,5 @@
-//! Patches of every format: an unedited file is written with the same bytes, an edited file is read
-//! as it was edited, and undo restores the bytes.
+//! Patches of every format: an unedited file is written back with the same bytes. An edited file
+//! that is opened again has the same content. Undo restores the bytes.
 
 use crate::SEEDED;
 use arbitrary::Unstructured;
@@ -14,7 +14,7 @@ fn open(data: &[u8], format: Format) -> Option<Document> {
 
 fn written(document: &Document) -> Vec<u8> {
     let mut bytes = document.to_bytes();
-    // The mistake: a patch without any box loses its last byte, such as a newline.
+    // The seeded mistake: a patch without any box loses its last byte, such as a newline.
     if SEEDED && document.root().box_count() == 0 {
         bytes.pop();
     }
@@ -67,7 +67,8 @@ fn edits(document: &Document, choices: &mut Unstructured<'_>) -> arbitrary::Resu
 pub fn check(data: &[u8], format: Format) {
     let Some(document) = open(data, format) else { return };
     assert_eq!(written(&document), data, "an unedited patch was written with other bytes");
-    // The end of the file chooses the edits: its parser reads that part too, but rarely all of it.
+    // The second half of the file chooses the edits. The parser reads these bytes too, but rarely
+    // all of them.
     let Ok(edits) = edits(&document, &mut Unstructured::new(&data[data.len() / 2..])) else { return };
     let mut patch = Patch::new(document, JournalLimits::default());
     for edit in edits {

@@ -1,5 +1,6 @@
-//! The streams from and to Pd. Tcl: chunks do not matter. FUDI: a message that we write contains
-//! exactly these words, whatever characters they have, and never a second message.
+//! The streams from and to Pd. Tcl: the commands do not depend on how the bytes are split into
+//! chunks. FUDI: a written message contains exactly the given words, whatever characters they have,
+//! and never becomes two messages.
 
 use crate::outside::fudi::{Messages, alike, unescaped};
 use crate::outside::tcl::{Reader, Word};
@@ -44,7 +45,7 @@ pub fn check(data: &[u8]) {
     let mut messages = Messages::default();
     messages.say(receiver, selector, arguments);
     let mut written = messages.text().to_owned();
-    // The mistake: a dollar and a semicolon are escaped with one backslash for both.
+    // The seeded mistake: in a dollar followed by a semicolon, only the dollar is escaped.
     if SEEDED {
         written = written.replace("\\$\\;", "\\$;");
     }

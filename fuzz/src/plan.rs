@@ -1,6 +1,6 @@
 //! Plan edits: the preview that a person sees is exactly the change, and undo restores the bytes.
 //!
-//! The first line is a JSON array of changes. The rest is the configuration.
+//! The first line of the input is a JSON array of changes. The rest is the configuration file.
 
 use crate::SEEDED;
 use conductor_core::config::{Surroundings, load};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 fn draft(base: &[u8], changes: &[Change]) -> Option<Draft> {
     let mut draft = plan::draft(base, changes, &Surroundings::default(), &|_| None).ok()?;
-    // The mistake: a plan also removes the spaces at the end of the file.
+    // The seeded mistake: a plan also removes the spaces at the end of the file.
     if SEEDED && draft.result.ends_with(b" \n") {
         let end = draft.result.trim_ascii_end().len();
         draft.result.truncate(end);

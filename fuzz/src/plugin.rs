@@ -1,5 +1,5 @@
-//! The plugin protocol: both ends read the same frames from the same bytes, and a checked manifest
-//! is stored and read as itself, with the same pin.
+//! The plugin protocol: both ends read the same frames from the same bytes. A valid manifest that
+//! is stored and read again is the same, with the same pin.
 
 use crate::SEEDED;
 use crate::outside::frame;
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 const LIMIT: usize = 1 << 16;
 
-/// Whether the first frame is longer than the property needs.
+/// Whether the first frame has an allowed length of at least `LIMIT`. Reading stops before such a
+/// frame.
 fn is_huge(data: &[u8]) -> bool {
     data.first_chunk::<4>().is_some_and(|it| (LIMIT..=frame::MAX_BYTES).contains(&(u32::from_le_bytes(*it) as usize)))
 }
@@ -18,7 +19,7 @@ fn blocking(mut from: &[u8]) -> Vec<Result<Vec<u8>, std::io::ErrorKind>> {
     let mut frames = Vec::new();
     while !is_huge(from) {
         let mut frame = frame::blocking::read(&mut from).map_err(|it| it.kind());
-        // The mistake: the child ignores an empty frame.
+        // The seeded mistake: the child treats an empty frame as the end of the stream.
         if SEEDED && frame.as_ref().is_ok_and(Vec::is_empty) {
             frame = Err(std::io::ErrorKind::UnexpectedEof);
         }

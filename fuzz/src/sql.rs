@@ -1,16 +1,17 @@
 //! SQL classification: SQLite itself decides whether a statement writes. A statement that writes is
-//! never shown to a person as one that only reads. Removing comments does not change the result.
+//! never shown to a person as a statement that only reads. Removing comments does not change the
+//! result.
 
 use crate::SEEDED;
 use crate::outside::statement::{Dialect, Statement};
 use rusqlite::Connection;
 
-/// Kinds that only read.
+/// Kinds of statements that only read.
 const READS: [&str; 2] = ["SELECT", "VALUES"];
 
 fn classify(sql: &str, dialect: Dialect) -> Statement {
     let mut read = Statement::read(sql, dialect);
-    // The mistake: a statement is known by its first word.
+    // The seeded mistake: only the first kind of a statement is kept.
     if SEEDED {
         read.kinds.truncate(1);
     }

@@ -1,5 +1,5 @@
-//! The URL guard: a request is allowed exactly if a slow list of rules allows it. The rules use
-//! masks of networks where the product compares parts of addresses.
+//! The URL guard: a request is allowed exactly if a slow reference allows it. The reference uses
+//! network masks; the product compares parts of addresses.
 
 use crate::SEEDED;
 use crate::outside::address::is_public;
@@ -55,7 +55,7 @@ fn is_public_slowly(address: IpAddr) -> bool {
 }
 
 fn is_public_here(address: IpAddr) -> bool {
-    // The mistake: only the well-known private networks are known.
+    // The seeded mistake: the network 100.0.0.0/8 counts as public.
     let seeded = SEEDED && matches!(address, IpAddr::V4(it) if it.octets()[0] == 100);
     seeded || is_public(address)
 }

@@ -178,7 +178,7 @@ class Door(object):
                 if fault.errno not in AGAIN:
                     self._log("accept: %s" % fault)
                 return
-            # Read first: the old client may have disconnected since the last tick, and then this is not a second client.
+            # Read first: if the old client has disconnected since the last tick, the new client is not a second client.
             if self._client is not None:
                 try:
                     self._read()

@@ -22,8 +22,9 @@ from .reads import (
 
 
 class Done(object):
-    """The result of an edit. `changed` lists the ids that it changed. `shared` is true if it is part of the shared entry in Live's undo
-    list, and `apart` is the number of its separate entries. `marks` contains the marks of clips before and after the edit."""
+    """The result of an edit. `changed` lists the ids of the changed objects. `shared` is true if the edit is part of the shared entry in
+    Live's undo list, and `apart` is the number of its separate undo entries. `marks` contains the marks of clips before and after the
+    edit."""
 
     def __init__(self, outcome, changed, apart=0, shared=True, warnings=(), marks=None):
         self.marks = marks or {}

@@ -41,7 +41,7 @@ def slot_of(song, path):
 
 
 def arranged(track):
-    """The arrangement clips of a track, ordered by start. For a group, return or main track Live raises RuntimeError: no clips."""
+    """The arrangement clips of a track, ordered by start. Group, return and main tracks have none: Live raises RuntimeError for them."""
     try:
         return sorted(track.arrangement_clips, key=lambda clip: clip.start_time)
     except (RuntimeError, AttributeError):

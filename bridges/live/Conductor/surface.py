@@ -74,7 +74,7 @@ class Conductor(ControlSurface):
 
     def _answer(self, request):
         try:
-            # Report changes that a person made before this request, so that they are not taken for its effect.
+            # Report changes that a person made before this request, so that they are not mistaken for its effects.
             self._report_changes()
             reply = self._run(request)
         except Refused as refused:

@@ -1,8 +1,8 @@
 //! Measures the engine and compares it with a simple implementation. Prints medians over several
 //! rounds with their range; asserts nothing.
 //!
-//! Time stamps advance with every event, and every lookup is for another rule: a repeated lookup
-//! would only measure the processor cache.
+//! Time stamps advance with every event. Each lookup is for a different rule, because a repeated
+//! lookup would only measure the processor cache.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -19,7 +19,8 @@ use std::time::Instant;
 const ROUNDS: usize = 15;
 
 /// `count` note mappings spread over modes, notes, channels and velocity windows. Small
-/// configurations have one mode; large ones have more, because one mode has 2,048 keys.
+/// configurations have one mode. Large ones have more, because one mode has only 4,096
+/// combinations: 16 channels, 128 notes and two velocity windows.
 fn studio(count: usize) -> Config {
     let per_mode = 4096;
     let modes = count.div_ceil(per_mode).max(1);
@@ -104,7 +105,7 @@ fn lookups() {
         let config = studio(count);
         let tables = Tables::compile(&config, &mut Slots::default());
         let device = DeviceSlot(0);
-        // Every lookup is for an existing rule, in a scattered order.
+        // Every lookup is for an existing rule. The rules are looked up in a scattered order.
         let probes: Vec<(ModeIndex, u16, u8, u16)> = (0..4096)
             .map(|i| {
                 let at = i * 7919 % count;

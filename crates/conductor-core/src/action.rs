@@ -84,7 +84,7 @@ wire_names!(Action {
 pub struct Keystroke {
     /// The modifiers, in canonical order.
     pub modifiers: Vec<Modifier>,
-    /// The key; absent for modifiers alone.
+    /// The key; absent if the keystroke has only modifiers.
     pub key: Option<KeyName>,
     /// Whether the key stays pressed until the trigger is released. If false, it is pressed and
     /// released at once.
@@ -183,7 +183,7 @@ pub enum MidiOut {
     PitchBend {
         pitch: i16,
     },
-    /// Polyphonic if a note is given.
+    /// Polyphonic aftertouch if a note is given, otherwise channel aftertouch.
     Aftertouch {
         note: Option<u8>,
         pressure: u8,
@@ -194,7 +194,7 @@ pub enum MidiOut {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Velocity {
-    /// The velocity of the trigger; 100 if it has none.
+    /// The velocity of the trigger; 100 if the trigger has no velocity.
     Trigger,
     Fixed(u8),
     Linear {
@@ -224,8 +224,8 @@ named_enum! {
     }
 }
 
-/// Changes to a forwarded message, applied in the order curve or lut, scale, offset, invert, clamp.
-/// A note-on never gets velocity 0.
+/// Changes to a forwarded message. They are applied in this order: curve or lut, scale, offset,
+/// invert, clamp. A note-on never gets velocity 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
     /// The new channel.
@@ -260,7 +260,7 @@ pub enum Condition {
         start: u16,
         end: u16,
     },
-    /// Bit 0 is Monday.
+    /// The days are a bit mask; bit 0 is Monday.
     DayOfWeek {
         days: u8,
     },

@@ -1,10 +1,10 @@
-//! The approval pad: a person holds it to approve the open request.
+//! The approval pad: a pad that a person holds to approve the open request.
 //!
 //! These rules prevent an AI client from imitating a press. The press must be an event of the
 //! configured device, which must be hardware. The event must not be tainted: no program and no
 //! network message caused it. No tool and no mapping may have sent MIDI in the two seconds before
-//! the hold ends. An echo of the pad's own light is not a press. The request must stay the same
-//! during the hold, because the person read this request.
+//! the hold ends. An echo of the pad's own light is not a press. The open request must not change
+//! during the hold, because the person has read only this request.
 //!
 //! Not here: which ports are hardware (`conductor-hosts`), the requests (`pending`), and recording
 //! the answer (the daemon's gateway).
@@ -33,7 +33,7 @@ pub enum NotCounted {
     /// MIDI was sent too recently.
     #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold the pad again")]
     NotQuiet,
-    /// No request is open, or more than one.
+    /// No request is open, or more than one request is open.
     #[error("the pad answers only when exactly one approval request or plan is open")]
     NotOneQuestion,
 }
@@ -78,7 +78,8 @@ impl ApprovalPad {
         self.pad.as_ref().map(|it| &it.1)
     }
 
-    /// Called when a tool or a mapping has sent MIDI, because a press soon after it may be an echo.
+    /// Called when a tool or a mapping has sent MIDI. Ends a hold in progress, because its press
+    /// may be an echo.
     pub fn sent(&mut self, now: Micros) {
         self.sent_at = Some(now);
         self.hold = None;
@@ -121,8 +122,8 @@ impl ApprovalPad {
         if self.lights.is_echo(event.at, &event.body) {
             return Err(NotCounted::OwnLight);
         }
-        // Check the quiet time before the end of the hold. A message that is sent during the hold
-        // ends the hold.
+        // Require two seconds without MIDI output before the end of the hold, not before its start.
+        // Output during the hold ends the hold; see `sent`.
         if self.sent_at.is_some_and(|sent| until.since(sent) <= QUIET.0) {
             return Err(NotCounted::NotQuiet);
         }
@@ -141,7 +142,7 @@ impl ApprovalPad {
     pub fn advance(&mut self, now: Micros, question: Option<Uuid>) -> Option<Uuid> {
         let hold = self.hold?;
         if question != Some(hold.question) {
-            // There is another request, or the request was answered through another channel.
+            // Another request is open, or the request was answered through another channel.
             self.hold = None;
             return None;
         }
@@ -242,8 +243,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every answer follows a press that satisfied all rules, and no event in between broke a
-        /// rule.
+        /// Every answer follows a press that satisfied all rules. No event between the press and
+        /// the answer broke a rule.
         #[test]
         fn an_answer_needs_every_condition(ops in proptest::collection::vec((1u64..1500, op()), 1..60)) {
             let mut pad = pad();

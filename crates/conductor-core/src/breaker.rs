@@ -1,4 +1,5 @@
-//! One circuit breaker: when it trips, which call is a probe, and when it closes again.
+//! The state machine of one circuit breaker. It decides when the breaker trips, which call is a
+//! probe, and when the breaker closes again.
 //!
 //! Time is a parameter, in milliseconds of a monotonic clock. Not here: the breakers of all tools,
 //! and the guard that returns a permit when a call panics or is cancelled; both are in the
@@ -132,7 +133,7 @@ enum Inner {
 }
 
 impl Breaker {
-    /// A closed circuit.
+    /// Creates a closed circuit.
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,

@@ -30,7 +30,7 @@ pub struct Template {
     pub env: BTreeMap<String, String>,
     /// The program is killed after this many milliseconds.
     pub timeout_ms: u64,
-    /// Slots by name.
+    /// The slots, by name.
     pub slots: BTreeMap<String, Slot>,
 }
 
@@ -47,7 +47,7 @@ named_enum! {
 /// One argument of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Always this text.
+    /// A fixed text.
     Fixed(String),
     /// The value of the slot with this name.
     Slot(String),
@@ -70,9 +70,9 @@ pub enum Slot {
 /// One word of a command line that is ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// The word itself.
+    /// The text of the word.
     Text(String),
-    /// A path that is still to be resolved below its root.
+    /// A path that must still be resolved below its root.
     Path {
         /// Name of the file root.
         root: String,
@@ -119,7 +119,7 @@ const CARRIERS: &[&str] = &[
     "runuser screen script service setarch setpriv setsid sg shortcuts snap start-stop-daemon stdbuf strace su sudo",
     "systemctl systemd-cat systemd-inhibit systemd-nspawn systemd-run taskset time timeout tmux ts tshark unbuffer",
     "unshare valgrind watch watchexec wine wine64 xargs zellij",
-    // Loaders.
+    // Loaders and linkers.
     "box64 ld ld.lld ld.so ldconfig",
     // Editors, pagers and terminals that can start a shell.
     "alacritty bat ed editor emacs emacsclient ex foot fzf gnome-terminal gvim helix hx jed joe kak kitty konsole",
@@ -142,7 +142,7 @@ const CARRIERS: &[&str] = &[
     // Databases and archivers that can execute commands.
     "7z 7za ar bzip2 clickhouse cpio dd duckdb mariadb mongo mongosh mount mysql pax psql redis-cli sort split sqlite",
     "sqlite3 sqlplus tar unrar unzip xz zip",
-    // Programs of Windows.
+    // Windows programs.
     "bitsadmin certutil cmd cmstp conhost control cscript explorer extexport forfiles hh ieexec infdefaultinstall",
     "installutil msbuild msdt mshta msiexec mmc net netsh odbcconf pcalua pcwrun powershell powershell_ise",
     "presentationhost psexec reg regasm regedit regsvcs regsvr32 rundll32 runas sc schtasks scriptrunner start",
@@ -154,9 +154,10 @@ pub(crate) fn last_part(program: &str) -> &str {
     program.rsplit(['/', '\\']).next().unwrap_or(program)
 }
 
-/// Whether a program executes its arguments. `python3.11` is treated as `python3`, and `cmd.exe` as
-/// `cmd`. The short name of a file on Windows can mean any program, and `cmd` executes the
-/// arguments of a batch file.
+/// Whether a program executes its arguments. Version numbers and `.exe` are ignored: `python3.11`
+/// is treated as `python`, and `cmd.exe` as `cmd`. A batch file always counts, because `cmd`
+/// executes its arguments. A short file name on Windows, such as `PROGRA~1`, always counts, because
+/// it can mean any program.
 pub fn is_carrier(program: &str) -> bool {
     // Windows ignores dots and spaces at the end.
     let name = last_part(program).trim_end_matches([' ', '.']).to_ascii_lowercase();
@@ -275,8 +276,8 @@ pub fn by_name<'t>(
     Ok((found, found.fill(values)?))
 }
 
-/// The template that starts an app, without slots: the template with this name, else the template
-/// with this program.
+/// The template that starts an app: the template with this name, or else the template with this
+/// program. It must have no slots.
 pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let of_program = || templates.iter().find(|it| it.program == app);
     let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());

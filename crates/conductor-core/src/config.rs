@@ -1,6 +1,6 @@
 //! The types of `config.toml`. [`load`] returns the valid items, and every fault with its place in
 //! the file. A fault in one item disables only that item. The whole file is refused only for a
-//! fault such as a syntax error.
+//! fatal fault, such as a syntax error.
 //!
 //! Not here: reading, watching and writing the file on disk (the `conductor` crate does that), and
 //! edits of its text (`plan`).
@@ -76,58 +76,59 @@ pub struct Config {
     pub modes: Vec<Mode>,
     /// Rows that are active in every mode.
     pub global: Rows,
-    /// `[[devices]]`.
+    /// The rows of `[[devices]]`.
     pub devices: Vec<Device>,
-    /// `[[routes]]`.
+    /// The rows of `[[routes]]`.
     pub routes: Vec<Route>,
-    /// `[[feedback]]`.
+    /// The rows of `[[feedback]]`.
     pub feedback: Vec<Feedback>,
-    /// `[config]`.
+    /// The section `[config]`.
     pub watch: Watch,
-    /// `[advanced_settings]`.
+    /// The section `[advanced_settings]`.
     pub advanced: Advanced,
-    /// `[performance]`.
+    /// The section `[performance]`.
     pub performance: Performance,
-    /// `[led]`.
+    /// The section `[led]`.
     pub led: Led,
-    /// `[per_app_modes]`.
+    /// The section `[per_app_modes]`.
     pub per_app_modes: Option<PerAppModes>,
-    /// `[logging] level`.
+    /// The key `level` of `[logging]`.
     pub log_level: LogLevel,
-    /// `[policy]`. Absent when the section has a fault; the previous policy then stays in force.
+    /// The section `[policy]`. Absent when the section has a fault; the previous policy then stays
+    /// in force.
     pub policy: Option<Policy>,
-    /// `[limits]`.
+    /// The section `[limits]`.
     pub limits: Limits,
-    /// `[circuit]`.
+    /// The section `[circuit]`.
     pub circuit: Circuit,
-    /// `[retry]`.
+    /// The section `[retry]`.
     pub retry: Retry,
-    /// `[audit]`.
+    /// The section `[audit]`.
     pub audit: Audit,
-    /// `[http]`.
+    /// The section `[http]`.
     pub http: Http,
-    /// `[[webhooks]]`.
+    /// The rows of `[[webhooks]]`.
     pub webhooks: Vec<Webhook>,
-    /// `[cluster]`.
+    /// The section `[cluster]`.
     pub cluster: Cluster,
-    /// `[mcp]`.
+    /// The section `[mcp]`.
     pub mcp: Mcp,
-    /// `[live]`.
+    /// The section `[live]`.
     pub live: Live,
-    /// `[patch]`.
+    /// The section `[patch]`.
     pub patch: Patch,
-    /// `[plugins]`.
+    /// The section `[plugins]`.
     pub plugins: Plugins,
-    /// `[tools]`.
+    /// The section `[tools]`.
     pub tools: Tools,
-    /// `[secrets] key`.
+    /// The key `key` of `[secrets]`.
     pub secrets: KeyRung,
 }
 
-/// One `[[modes]]`.
+/// One entry of `[[modes]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mode {
-    /// Unique name.
+    /// The unique name of the mode.
     pub name: String,
     /// Colour of the mode's lights, as written in the file.
     pub color: Option<String>,

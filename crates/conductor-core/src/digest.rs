@@ -174,8 +174,8 @@ pub fn canonical(value: &Value) -> Result<Vec<u8>, NotCanonical> {
     Ok(serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
 
-/// Finds the first number that is too large, or the first value that is nested too deep, to be
-/// hashed. The pipeline also uses it to check arguments.
+/// Refuses a value that cannot be hashed safely: it contains an integer above [`MAX_INTEGER`], or
+/// is nested deeper than [`MAX_DEPTH`]. The pipeline also checks arguments with this function.
 pub fn check(value: &Value) -> Result<(), NotCanonical> {
     fn walk(value: &Value, depth: usize, path: &mut Vec<String>) -> Result<(), NotCanonical> {
         match value {

@@ -52,9 +52,9 @@ pub struct Facts {
     pub running_apps: BTreeSet<String>,
     /// The program of the frontmost window, if it is known.
     pub frontmost_app: Option<String>,
-    /// Minutes after midnight, local time.
+    /// The time of day, in minutes after midnight in local time.
     pub minute_of_day: u16,
-    /// 1 is Monday.
+    /// The day of the week; 1 is Monday.
     pub weekday: u8,
     /// Slots of connected devices.
     pub connected: BTreeSet<u16>,
@@ -63,28 +63,29 @@ pub struct Facts {
 /// The numbers of notes, keys and actions that a panic ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanicReport {
-    /// Notes that were ended.
+    /// Number of notes that were ended.
     pub notes_released: usize,
-    /// Keys that were released.
+    /// Number of keys that were released.
     pub keys_released: usize,
-    /// Running actions that were cancelled.
+    /// Number of running actions that were cancelled.
     pub actions_cancelled: usize,
 }
 
 /// Counts since the engine was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Events received.
+    /// Number of received events.
     pub events: u64,
-    /// Actions performed.
+    /// Number of performed actions.
     pub actions: u64,
-    /// Actions that failed.
+    /// Number of actions that failed.
     pub actions_failed: u64,
-    /// Events that a route forwarded.
+    /// Number of events that a route forwarded.
     pub routed: u64,
-    /// Events that were not routed because they had already been forwarded `max_route_depth` times.
+    /// Number of events that were not routed because they had already been forwarded
+    /// `max_route_depth` times.
     pub over_hops: u64,
-    /// Mode changes.
+    /// Number of mode changes.
     pub mode_changes: u64,
 }
 
@@ -265,8 +266,9 @@ impl Engine {
         }
     }
 
-    /// Whether the engine can process an event of this device without an allocation. `false` for a
-    /// device that is not connected, and for the first fine value of a parameter.
+    /// Whether the engine can process an event of this device without an allocation. `false` for
+    /// SysEx and OSC messages, for a device that is not connected, for the first fine value of a
+    /// parameter, and if little reserved memory is left.
     pub fn has_room(&self, device: DeviceSlot, body: &Body) -> bool {
         let least = ROOM / 8;
         let Some(state) = self.devices.get(usize::from(device.0)) else { return false };
@@ -287,7 +289,8 @@ impl Engine {
         self.trace.read(since, &self.tables, slots)
     }
 
-    /// The mode, mapping and time of each mapping that fired, newest first, back to record `since`.
+    /// The mappings that fired since the trace record `since`, newest first: mode, id and time of
+    /// each.
     pub fn fired(&self, since: u64) -> impl Iterator<Item = (Arc<str>, Arc<str>, Micros)> {
         self.trace.fired(since, &self.tables)
     }
@@ -322,7 +325,7 @@ impl Engine {
         (self.mode, self.tables.mode_name(self.mode))
     }
 
-    /// The latest time at which [`Engine::advance`] must be called.
+    /// The time of the next deadline. [`Engine::advance`] must be called at this time.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.timers.next()
     }
@@ -368,7 +371,7 @@ impl Engine {
     }
 
     /// Processes one event. Deadlines up to the event's time stamp are processed first, so that the
-    /// outcome does not depend on when the caller calls.
+    /// outcome does not depend on when the caller calls `advance`.
     pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
         self.advance(event.at, out);
         self.counters.events += 1;
@@ -509,7 +512,7 @@ impl Engine {
         }
         let tables = Arc::clone(&self.tables);
         match tables.nodes.get(action.0 as usize) {
-            // Most actions are a single step; they do not need a `Run`.
+            // Most actions have a single step and do not need a `Run`.
             Some(Node::Leaf(leaf)) if !matches!(leaf, Leaf::Call(_)) => {
                 self.perform(leaf, Firing { row, action, context: &context, released: false }, out);
             }
@@ -659,8 +662,8 @@ fn sends_on(leaf: &Leaf) -> bool {
     }
 }
 
-/// Whether only a person's input may fire the action: keys, text, clicks, and every call through
-/// the pipeline.
+/// Whether only a person's input may fire the action. This applies to keys, text, clicks, and every
+/// call through the pipeline.
 fn needs_hand(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,

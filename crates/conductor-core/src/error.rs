@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::named_enum::named_enum;
 use crate::timestamp::Timestamp;
 
-/// Declares the codes. Per code: name, HTTP status, JSON-RPC number, result in the audit log,
-/// whether the circuit breaker counts the failure, default hint.
+/// Declares the codes. Each code has a name, an HTTP status, a JSON-RPC number, a result in the
+/// audit log, a flag (whether the circuit breaker counts the failure) and a default hint.
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident $name:literal $http:literal $number:literal $audit:ident $counts:literal $hint:literal;)+) => {
         named_enum! {
@@ -109,7 +109,7 @@ impl Code {
     }
 
     /// The JSON-RPC error number for direct tool calls (without an MCP session). Several codes
-    /// share a number; `data.code` is exact.
+    /// share a number, so `data` also contains the code.
     pub const fn direct_number(self, subject: Option<&Subject>) -> i32 {
         match (self, subject) {
             (Self::NotFound, Some(Subject::Config(_))) => -32000,
@@ -250,7 +250,7 @@ pub struct ToolError {
     pub message: String,
     /// Next step for the caller.
     pub hint: String,
-    /// The object the error is about.
+    /// The object that the error is about.
     pub subject: Option<Subject>,
     /// Whether the call changed something. Present on every error of a tool with effects.
     pub effect: Option<Effect>,
@@ -282,7 +282,7 @@ impl ToolError {
         self
     }
 
-    /// Sets the object the error is about.
+    /// Sets the object that the error is about.
     #[must_use]
     pub fn subject(mut self, subject: Subject) -> Self {
         self.subject = Some(subject);
@@ -457,8 +457,8 @@ impl AuditResult {
 mod tests {
     use super::*;
 
-    /// The specified table: code, audit result, counted by the breaker, HTTP status, JSON-RPC
-    /// number without a subject.
+    /// The table in the specification: code, audit result, whether the breaker counts the failure,
+    /// HTTP status, and JSON-RPC number without a subject.
     const TABLE: &str = "\
         BAD_INPUT invalid no 400 -32602
         NOT_FOUND error no 404 -32602

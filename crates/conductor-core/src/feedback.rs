@@ -29,13 +29,13 @@ const MOTOR_MS: u32 = 50;
 const HAND_MS: u32 = 150;
 /// The light of a press stays on for at least this time, so that it is visible.
 const FLASH_MS: u32 = 100;
-/// The time of one frame: ten frames a second.
+/// The duration of one frame: ten frames per second.
 const FRAME_US: u64 = 100_000;
 /// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
 /// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// Maximum sending time that a port accumulates while no scheme message is sent. It allows a burst
-/// of 16 scheme messages.
+/// Maximum unused sending time that a port saves for later. It allows a burst of 16 scheme
+/// messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
 /// A message for the output of a device. The message is never treated as a person's input: if the
@@ -167,7 +167,7 @@ struct Control {
     shown: Option<u8>,
     /// The most severe taint of the changes since the last message to the control.
     by: Taint,
-    /// The position of the control in the queue of controls that need a message.
+    /// The position in the queue of controls that need a message.
     waiting: u64,
     sent_at: Option<Micros>,
     hand_until: Option<Micros>,
@@ -183,7 +183,7 @@ impl Control {
 struct Port {
     /// The times of the last messages, the oldest first; never more than [`PER_SECOND`].
     sent: VecDeque<Micros>,
-    /// For the rate limit of scheme messages: each message advances this time by `PAINT_US`.
+    /// The rate limit of scheme messages. Each message advances this time by `PAINT_US`.
     paid_until: Micros,
 }
 
@@ -220,7 +220,8 @@ pub struct Feedback {
     rows: Vec<Row>,
     controls: BTreeMap<Address, Control>,
     ports: BTreeMap<DeviceSlot, Port>,
-    /// All open outputs, including those without feedback: a reload may start to use them.
+    /// All open outputs, including outputs without feedback, because a reload may start to use
+    /// them.
     open: BTreeSet<DeviceSlot>,
     surfaces: Vec<Surface>,
     hits: Vec<Hit>,
@@ -529,7 +530,8 @@ impl Feedback {
         for surface in &self.surfaces {
             for (pad, value) in led::frame(&self.led, surface, color, &self.hits, now) {
                 let at = |channel: u8| Address { port: surface.port, cc: false, channel, number: pad.note };
-                // A row may use either channel of the pad; both control the same light.
+                // A feedback row may use the press channel or the light channel of the pad. Both
+                // control the same light.
                 let is_row = |it: u8| self.controls.get(&at(it)).is_some_and(|it| !it.rows.is_empty());
                 if !is_row(pad.channel) && !is_row(pad.light_channel) {
                     want(self.controls.entry(at(pad.light_channel)).or_default(), value, by, &mut self.order);

@@ -2,7 +2,7 @@
 //!
 //! This is a pure state machine. A press first enters the chord stage (`chord`), if its key belongs
 //! to a chord of the current mode. Then the press enters the tap stage. Time is read only from
-//! events and deadlines, so the outcome does not depend on when the caller calls.
+//! events and deadlines, so the outcome does not depend on when the caller runs.
 //!
 //! Not here: values that are not keys (`engine::thresholds`), and the actions of gestures
 //! (`engine`).
@@ -494,7 +494,7 @@ impl Gestures {
                 });
                 cancel_longs(&mut self.longs, first, cx.timers);
                 self.forget(first);
-                // `forget(first)` does not free the key, because the key's current press is already
+                // The key stays in use after `forget(first)`, because its current press is already
                 // the second press.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
@@ -651,7 +651,7 @@ fn is_eager(tables: &Tables, row: RowId) -> bool {
     )
 }
 
-/// The time and the kind of a rule for a long press.
+/// The duration of a rule for a long press, and the time at which it fires.
 fn long_press(tables: &Tables, entry: &Entry) -> Option<(u32, Fire)> {
     let row = tables.row(entry.id);
     if let TriggerKind::LongPress { fire, .. } = row.trigger.kind { Some((row.time_ms, fire)) } else { None }

@@ -4,7 +4,7 @@
 //! A session has a number and a deadline. Whether an event is recorded depends on its time stamp,
 //! not on when a timer ran.
 //!
-//! Not here: the suppression of actions (`engine`, see [`Learn::holds_back`]), clocks, and open
+//! Not here: suppressing actions (`engine`, see [`Learn::holds_back`]), reading clocks, and opening
 //! devices.
 
 mod keys;
@@ -53,7 +53,7 @@ pub struct Started {
     pub session: SessionId,
     /// Whether a running session was extended.
     pub was_already_active: bool,
-    /// `expires_at` on the monotonic clock. [`Learn::expire`] is due then.
+    /// The time `expires_at` on the monotonic clock. [`Learn::expire`] must be called at this time.
     #[serde(skip)]
     pub deadline: Micros,
 }
@@ -351,7 +351,7 @@ mod tests {
         start(&mut learn, 0, 1000);
         assert!(learn.holds_back());
         learn.feed(&note(999, 36), wall(999));
-        // No timer has run, but the event is still too late.
+        // No timer has run, but the event is after the deadline.
         learn.feed(&note(1000, 37), wall(1000));
         assert!(learn.advance(Micros::from_ms(1000)) && !learn.holds_back());
         assert_eq!(learn.next_deadline(), None);

@@ -155,12 +155,12 @@ named_enum! {
     /// The part of a press that fires a rule.
     #[derive(Default)]
     pub enum On {
-        /// The press.
+        /// The rule fires on the press.
         #[default]
         Press = "press",
-        /// The release.
+        /// The rule fires on the release.
         Release = "release",
-        /// Press and release.
+        /// The rule fires on both the press and the release.
         Both = "both",
     }
 }
@@ -169,10 +169,10 @@ named_enum! {
     /// The time at which a long press fires.
     #[derive(Default)]
     pub enum Fire {
-        /// As soon as the duration is reached.
+        /// The rule fires as soon as the duration is reached.
         #[default]
         Threshold = "threshold",
-        /// At the release after the duration.
+        /// The rule fires at the first release after the duration.
         Release = "release",
     }
 }
@@ -253,11 +253,11 @@ pub enum EncoderMode {
 pub struct OscTest {
     /// The index of the argument.
     pub index: u8,
-    /// The lowest number.
+    /// The lowest number that passes the test.
     pub min: Option<f64>,
-    /// The highest number.
+    /// The highest number that passes the test.
     pub max: Option<f64>,
-    /// The exact value.
+    /// The value that the argument must have.
     pub equals: Option<Scalar>,
 }
 
@@ -335,7 +335,7 @@ wire_names!(SourceKind {
     GamepadTrigger "GamepadTrigger", Osc "Osc",
 });
 
-/// The stages between a source and its targets; see `continuous` for their order.
+/// The stages between a source and its targets; see `engine::continuous` for their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Glue {
     /// The range of the source that is used, in raw units of the source.

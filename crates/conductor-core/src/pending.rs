@@ -77,9 +77,9 @@ pub struct Ask {
 /// Random values for a new record.
 #[derive(Debug, Clone, Copy)]
 pub struct NewIds {
-    /// UUIDv4.
+    /// Id of the record, a UUIDv4.
     pub id: Uuid,
-    /// 40 random bits.
+    /// 40 random bits for the short id.
     pub short: u64,
 }
 
@@ -103,7 +103,7 @@ pub enum Asked {
         /// The part that has changed.
         what: Changed,
     },
-    /// A person denied the same call a moment ago, so no new request is made.
+    /// A person denied the same call within the cooldown, so no new request is made.
     Denied {
         /// The reason that the person wrote for the denial.
         reason: Option<String>,
@@ -245,7 +245,7 @@ pub struct Pending {
     /// records of the last week.
     open: HashSet<Uuid>,
     /// Ids of the records that can decide a call of this principal and tool: pending, allowed,
-    /// standing, or denied a moment ago.
+    /// standing, or denied within the cooldown.
     live: HashMap<(Principal, String), Vec<Uuid>>,
     /// Ids of the records for which a call is waiting. Not stored on disk, because no call outlives
     /// the daemon.
@@ -254,8 +254,8 @@ pub struct Pending {
     /// The last time of the monotonic clock, in milliseconds. `None` if only the wall clock is
     /// used.
     steady_ms: Option<u64>,
-    /// Times on the monotonic clock: the end of open records, and the denial of denied records. Not
-    /// stored on disk, because this clock starts again with the machine.
+    /// Times on the monotonic clock: when open records end, and when denied records were denied.
+    /// Not stored on disk, because the monotonic clock restarts with the machine.
     steady: HashMap<Uuid, u64>,
     /// For each record with unwritten changes, its state before these changes; `None` for a new
     /// record.
@@ -380,8 +380,8 @@ impl Pending {
         self.steady.extend(fresh);
     }
 
-    /// Milliseconds since a person denied the call. Uses the longer time of the wall clock and the
-    /// steady clock, because the wall clock may be set back.
+    /// Milliseconds since a person denied the call. Uses the longer of the times on the wall clock
+    /// and on the monotonic clock, because the wall clock may be set back.
     fn since_refused(&self, record: &Record, now: Timestamp) -> u64 {
         let at = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
         let steady = self.steady.get(&record.id).zip(self.steady_ms).map(|(at, now)| now.saturating_sub(*at));
@@ -489,7 +489,7 @@ impl Pending {
         let same = |state| {
             mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
         };
-        // A person who cancelled a confirmation may ask for it again at once.
+        // A person who denied their own call may make the call again at once.
         if let Some(record) = same(State::Denied).filter(|_| !ask.principal.is_person()) {
             let retry_after_ms = settings.cooldown_ms.saturating_sub(self.since_refused(record, now)).max(1);
             let reason = record.decided.as_ref().and_then(|decided| decided.reason.clone());

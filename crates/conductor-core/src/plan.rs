@@ -247,11 +247,11 @@ pub fn draft_plugin(
 /// A list of rows that a person changes with a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowList {
-    /// `[[http.tokens]]`.
+    /// The list `[[http.tokens]]`.
     Tokens,
-    /// `[[cluster.deciders]]`.
+    /// The list `[[cluster.deciders]]`.
     Deciders,
-    /// `[[cluster.rigs]]`.
+    /// The list `[[cluster.rigs]]`.
     Rigs,
 }
 

@@ -388,7 +388,7 @@ impl Policy {
                 AskFloor::None => Decision::Allow,
                 AskFloor::Always => Decision::Ask,
                 AskFloor::UnlessMapping if found.is_some_and(|(_, rule)| rule.names_one_mapping()) => Decision::Allow,
-                // The tool has decided that a call with these arguments changes nothing.
+                // The tool has decided that a call with these arguments needs no approval.
                 AskFloor::UnlessMapping if subject.by_args == Some(ByArgs::Allow) => Decision::Allow,
                 AskFloor::UnlessMapping => Decision::Ask,
                 AskFloor::ByArgs if subject.by_args == Some(ByArgs::Ask) => Decision::Ask,

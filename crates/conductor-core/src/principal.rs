@@ -19,7 +19,7 @@ pub enum Principal {
         /// User id of the peer.
         uid: u32,
     },
-    /// A person with a paired phone. It can answer approval requests and plans, and nothing else.
+    /// A person with a paired phone. This principal can only answer approval requests and plans.
     Phone {
         /// Name of the phone.
         device: String,
@@ -94,9 +94,9 @@ pub fn client_name(declared: &str) -> String {
 /// Maximum length of the subject of an OAuth token in a principal.
 const MOST_SUBJECT: usize = 64;
 
-/// The subject of an OAuth token as part of a principal. A subject with other characters than
-/// `[A-Za-z0-9._@|-]`, or a long one, becomes `sha256-` and 32 hex digits of its digest, so that
-/// two subjects never have the same principal and a log line contains no hidden characters.
+/// The subject of an OAuth token as part of a principal. A long subject, or a subject with
+/// characters other than `[A-Za-z0-9._@|-]`, becomes `sha256-` and 32 hex digits of its digest. So
+/// two subjects never have the same principal, and a log line contains no hidden characters.
 pub fn oauth_subject(subject: &str) -> String {
     const DIGEST: &str = "sha256-";
     let fits = (1..=MOST_SUBJECT).contains(&subject.len())

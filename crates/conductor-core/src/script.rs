@@ -49,7 +49,7 @@ pub struct Begin {
     pub policy: Digest,
     /// Seed of `Math.random`.
     pub seed: u64,
-    /// The value of `Date.now()`.
+    /// The value that `Date.now()` returns in every run.
     pub started: Timestamp,
     /// The journal expires at this time, unless a later line sets a later time.
     pub until: Timestamp,
@@ -108,7 +108,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// First line.
+    /// The first line of the journal.
     Begin(Begin),
     /// A call with an effect is about to be made.
     Intent(Asked),
@@ -203,8 +203,8 @@ impl Journal {
         Self { begin, entries: Vec::new(), approval: None, plan: None, until, next: 0 }
     }
 
-    /// Adds a line. The caller must write the line to the disk first if it is an intent. Other
-    /// lines must be on the disk before their answer is used.
+    /// Adds a line. The caller must write an intent to the disk before it calls this function. Any
+    /// other line must be on the disk before its answer is used.
     pub fn add(&mut self, line: Line) -> Result<(), OutOfOrder> {
         let open = self.is_open();
         let count = self.entries.len();
@@ -232,7 +232,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The first line.
+    /// The first line of the journal.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }

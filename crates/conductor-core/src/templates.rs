@@ -39,7 +39,7 @@ pub struct Template {
     pub protocol: Protocol,
     /// Matchers for the ports of the controller.
     pub matchers: Vec<Matcher>,
-    /// The documents that the numbers are from.
+    /// The documents that contain the numbers of the controls.
     pub sources: Vec<String>,
     /// The controls of the controller.
     pub controls: Vec<Control>,

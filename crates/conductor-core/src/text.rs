@@ -48,7 +48,8 @@ pub fn cut(text: &str, bytes: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Shortens a text to `characters`: its head, the number of characters left out, and its tail.
+/// Shortens a text to `characters` characters of its head and its tail. Between them is the number
+/// of characters left out.
 pub fn middle(text: &str, characters: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= characters {
@@ -99,8 +100,8 @@ mod tests {
         }
     }
 
-    /// The ranges of the property in DerivedCoreProperties.txt, then the deceptive characters that
-    /// do not have the property.
+    /// Tests all characters with the property in DerivedCoreProperties.txt, then the deceptive
+    /// characters without the property.
     #[test]
     fn nothing_that_is_drawn_as_nothing_passes() {
         let table = "00AD 034F 061C 115F..1160 17B4..17B5 180B..180D 180E 180F 200B..200F 202A..202E 2060..2064 2065 2066..206F 3164 \

@@ -9,8 +9,8 @@ pub struct TimerKey(Micros, u64);
 /// A set of deadlines.
 #[derive(Clone, Debug)]
 pub struct Timers<T> {
-    /// In descending order, so that the next deadline is removed from the end. A sorted list needs
-    /// no allocation per deadline; there are rarely more than a few dozen.
+    /// Sorted in descending order, so that the next deadline is removed from the end. A sorted list
+    /// needs no allocation per deadline, and there are rarely more than a few dozen deadlines.
     due: Vec<(TimerKey, T)>,
     order: u64,
 }

@@ -57,7 +57,7 @@ fn is_name(asked: &str, name: &str) -> bool {
     asked == name || asked == name.replace('.', "_")
 }
 
-/// Words that a matching tool must all contain.
+/// The words of one meaning. A tool that contains all of them fits the meaning best.
 type Meaning = Vec<Term>;
 
 /// A part of the query: its possible meanings, each with a factor.

@@ -1,8 +1,9 @@
-//! The page of the MCP Apps extension: it shows pictures and plans in clients that declare the
+//! The page of the MCP Apps extension. It shows pictures and plans in clients that declare the
 //! extension.
 //!
-//! The page has no button that decides: it names the place where a person decides. It makes no
-//! request, and its Content Security Policy allows none. Not here: the protocol (`doors/mcp`).
+//! The page has no button to approve or reject a plan: it only says where a person can decide. It
+//! makes no network request, and its Content Security Policy allows none. Not here: the protocol
+//! (`doors/mcp`).
 
 use conductor_core::pending::Short;
 use serde_json::{Value, json};
@@ -10,12 +11,12 @@ use serde_json::{Value, json};
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
-/// The extension that a client declares.
+/// Name of the extension in the capabilities of a client.
 pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
-/// The MIME type that a client declares, and that the page has.
+/// The MIME type of the page. The capabilities of a client must list it.
 pub const MIME: &str = "text/html;profile=mcp-app";
 pub const URI: &str = "ui://conductor/view.html";
-/// The member of a result's `_meta` with the short id of a plan.
+/// Key for the short id of a plan in the `_meta` of a result.
 pub const SHORT: &str = "conductor/short";
 
 /// The page. It receives the result of a call as a message.
@@ -47,12 +48,12 @@ pub fn is_declared(capabilities: &Value) -> bool {
     types.as_array().is_some_and(|it| it.iter().any(|it| it == MIME))
 }
 
-/// The `_meta` of a tool with a page.
+/// The UI metadata of a tool whose results the page can show.
 pub fn tool_meta() -> Value {
     json!({ "resourceUri": URI })
 }
 
-/// The `_meta` of the page: it needs no domain and no permission.
+/// The UI metadata of the page: it needs no domain and no permission.
 pub fn page_meta() -> Value {
     json!({ "csp": { "connectDomains": [], "resourceDomains": [] }, "prefersBorder": true })
 }

@@ -91,7 +91,7 @@ impl Default for Settings {
     }
 }
 
-/// The time at which a record counts as written to the log.
+/// When a record counts as written to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// The record is written when its sync has returned. Used for effects and a person's decisions.
@@ -234,8 +234,8 @@ impl AuditLog {
         std::mem::take(&mut self.shared.segments().unwritten).into()
     }
 
-    /// Adds outcomes that were kept while no log was open. `lost` is the number of outcomes that
-    /// were dropped because the limit was reached.
+    /// Adds outcomes that were kept in memory while no log was open. `lost` is the number of
+    /// outcomes that were dropped because too many waited.
     pub fn keep_for_retry(&self, outcomes: Vec<(Stamp, Entry)>, lost: u64) {
         if outcomes.is_empty() && lost == 0 {
             return;
@@ -334,7 +334,8 @@ impl AuditLog {
         self.shared.segments().last_published
     }
 
-    /// Whether a record can be written now. Checked before a handler without an intent runs.
+    /// Whether a record can be written now. The pipeline checks this before it runs a tool without
+    /// an intent record.
     pub fn check(&self) -> Result<(), UnavailableError> {
         match &self.shared.segments().down {
             Some(down) => Err(down.reason.clone()),

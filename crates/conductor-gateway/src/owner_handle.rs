@@ -91,14 +91,14 @@ pub enum Request {
         events: Vec<Body>,
         reply: Reply<Result<Injected, ToolError>>,
     },
-    /// Counters and held controls; firings only if they are newer than `since`.
+    /// Counters, held controls, and the mappings that have fired at or after `since`.
     Meters {
         since: Micros,
         reply: Reply<MetersNow>,
     },
 }
 
-/// The sender of bytes to a port. Bytes from a tool never count as played by hand.
+/// Who sends bytes to a port. Bytes from a tool never count as played by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Person,

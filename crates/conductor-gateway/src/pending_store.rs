@@ -123,7 +123,7 @@ impl PendingStore {
         let _ = self.clock.set(Arc::clone(clock));
     }
 
-    // Rolls back a change that panicked before its commit.
+    // Locks the records. Rolls back a change that panicked before its commit.
     fn lock(&self) -> MutexGuard<'_, Pending> {
         let mut pending = self.pending.lock();
         pending.roll_back();
@@ -178,8 +178,8 @@ impl PendingStore {
             Err(error) => {
                 pending.roll_back();
                 // Some files may have been replaced already. If restoring a file fails too, the
-                // file keeps the newer record, which takes effect after a restart. It has fewer
-                // uses, less time, or a person's answer that was reported as not stored.
+                // file keeps the newer record, which takes effect after a restart. The newer record
+                // has fewer uses, less time, or a person's answer that was reported as not stored.
                 let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {

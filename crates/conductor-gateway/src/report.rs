@@ -87,8 +87,7 @@ pub struct ClusterNow {
     pub connected: bool,
     /// Last record of the audit log that the server has confirmed.
     pub witnessed_through: Option<u64>,
-    /// Number of records from there to the last one with an effect. They are published later, in
-    /// order.
+    /// Number of records after that, up to the last one with an effect. They are published later.
     pub unwitnessed: u64,
     /// Number of decisions of other rigs that were refused since the start.
     pub refused_decisions: u64,
@@ -154,15 +153,15 @@ pub struct Statistics {
     pub actions_failed: u64,
     /// Number of changed files that could not be loaded.
     pub reloads_failed: u64,
-    /// Events over JACK that were decided in the audio callback, so that their messages left in the
-    /// same period.
+    /// Events over JACK that the audio callback processed, so their messages left in the same
+    /// period.
     pub events_in_period: u64,
-    /// Events over JACK that waited for the owner's thread, because it held the engine.
+    /// Events over JACK that waited because the owner's thread held the engine.
     pub events_after_owner: u64,
-    /// Events over JACK that the owner's thread decided for another reason: an older event waited,
-    /// a learn session ran, or the device has lights or the approval pad.
+    /// Events over JACK that the owner's thread processed for another reason: an older event
+    /// waited, a learn session ran, or the device has lights or the approval pad.
     pub events_to_owner: u64,
-    /// Events that were decided after a later event of another backend, less than one period late.
+    /// Events processed after a later event of another backend, less than one period late.
     pub events_inverted: u64,
 }
 
@@ -248,7 +247,7 @@ pub struct Switched {
     pub total_modes: usize,
 }
 
-/// The rows of one mode, as the file has them.
+/// The rows of one mode, as written in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mappings {
     /// Name of the mode, or `*` for global rows.

@@ -21,7 +21,7 @@ fn names(proc: &Path) -> BTreeSet<String> {
         if !is_process {
             continue;
         }
-        // The reads fail if the process has just ended.
+        // A process may end during the scan. Its names are then empty and are left out.
         let known = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let first = command.split(|it| *it == 0).next().unwrap_or_default();

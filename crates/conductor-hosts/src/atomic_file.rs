@@ -25,7 +25,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, unique: &str) -> io::Result
     replace_if(path, bytes, mode, unique, || Ok(()))
 }
 
-/// Like [`replace`], but calls `check` right before the rename. If `check` fails, nothing is
+/// Like [`replace`], but calls `check` right before the rename. If `check` fails, the file is not
 /// replaced.
 pub fn replace_if(
     path: &Path,

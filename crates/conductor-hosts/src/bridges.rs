@@ -39,8 +39,8 @@ pub fn secret() -> String {
     format!("t{}", hex(&bytes))
 }
 
-/// A proof that we have the secret. `first` and `second` are random numbers of this connection, so
-/// that the proof cannot be used again.
+/// A proof that we have the secret. `first` and `second` are the random numbers of this connection,
+/// so the proof cannot be replayed on another connection.
 pub fn proof(secret: &str, role: &str, first: &str, second: &str) -> String {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     let mut keyed = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
@@ -96,7 +96,7 @@ pub struct Bridge<L, R> {
 pub struct BridgeState<L, R> {
     pub line: Option<L>,
     pub roots: BTreeMap<String, R>,
-    /// Counter for generated names, so that they are unique.
+    /// Counter that makes generated names unique.
     pub count: u64,
 }
 
@@ -118,8 +118,8 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
                 let Some(state) = shared.upgrade() else { return };
                 let greeted = check_peer(&socket, ours).and_then(|()| greet(socket));
                 let (level, text) = match greeted {
-                    // The newest connection replaces the old one: the person may have restarted the
-                    // program.
+                    // The newest connection replaces the old one, because the person may have
+                    // restarted the program.
                     Ok((line, text)) => {
                         let mut state = state.lock();
                         if fresh {
@@ -195,7 +195,7 @@ mod tests {
         for other in [proof(&b, "daemon", "1", "2"), proof(&a, "bridge", "1", "2"), proof(&a, "daemon", "2", "1")] {
             assert!(!same(&right, &other));
         }
-        // The value that Node and Python compute.
+        // The bridges compute the same value in Node and in Python.
         assert_eq!(
             proof("t00", "daemon", "a", "b"),
             "e1e0ae8603fc74239b874a093c7762473474f9e40c200ed5b45a4f84994f7129"

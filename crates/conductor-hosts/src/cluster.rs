@@ -1,9 +1,9 @@
-//! The connection to a NATS server that several rigs share.
+//! Connects to a NATS server that several rigs share.
 //!
-//! A [`Link`] is one connection. It does not reconnect: when it is lost, its owner opens another
-//! one and reads again what the server has. Every request ends after [`PATIENCE`], so a server
-//! that hangs delays only the task that uses the link. Not here: what is sent, and what an answer
-//! means.
+//! A [`Link`] is one connection, and it does not reconnect. When the connection is lost, the owner
+//! of the link opens a new one and reads the state of the server again. Every operation ends after
+//! at most twice [`PATIENCE`], so a server that hangs delays only the task that uses the link. Not
+//! here: the contents of messages, and the meaning of answers.
 
 #[cfg(not(feature = "cluster"))]
 #[path = "cluster/absent.rs"]
@@ -17,10 +17,10 @@ use bytes::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest time that a request waits for the server.
+/// Time limit for the answer to one request.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The server, and the identity of this rig.
+/// The address of the server, and the identity of this rig.
 #[derive(Clone)]
 pub struct Settings {
     /// `tls://HOST:PORT`, or `nats://HOST:PORT` without encryption.
@@ -28,11 +28,12 @@ pub struct Settings {
     /// The name of the rig. Answers of the server are sent to `_INBOX.NAME`.
     pub name: String,
     pub credentials: Credentials,
-    /// The file of the certificate authority. Without a file, those of the system.
+    /// A PEM file with the certificates of the certificate authority. If absent, the certificates
+    /// of the system are used.
     pub ca: Option<PathBuf>,
 }
 
-/// The key that the server knows, and the JWT that a server with accounts needs.
+/// The private key of this rig, and the JWT that a server with accounts requires.
 #[derive(Clone)]
 pub struct Credentials {
     pub seed: [u8; 32],
@@ -60,7 +61,7 @@ pub enum LinkError {
 /// Why a message was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Another message was stored first.
+    /// Another message for the same subject was stored first.
     #[error("another message was stored first")]
     NotFirst,
     #[error("the server refused the message: {0}")]
@@ -69,16 +70,16 @@ pub enum StoreError {
     Link(#[from] LinkError),
 }
 
-/// A stored message.
+/// The confirmation of a stored message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// The number of the message in its stream.
+    /// The sequence number of the message in its stream.
     pub seq: u64,
-    /// Whether the stream already had a message with this id.
+    /// Whether the stream already had a message with the same id.
     pub duplicate: bool,
 }
 
-/// A message that is read from a stream.
+/// A message that was read from a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub subject: String,
@@ -92,10 +93,10 @@ pub struct Message {
 #[derive(Debug, Clone)]
 pub struct Draft {
     pub subject: String,
-    /// The number of the last message with this subject; 0 for none. The server stores the message
-    /// only if this is true.
+    /// The sequence number that the last message of this subject must have; 0 if there must be
+    /// none. The server refuses the message if the number differs.
     pub expected: Option<u64>,
-    /// The server stores each id once.
+    /// The id for deduplication: the server stores only one message with the same id.
     pub id: Option<String>,
     pub body: Bytes,
 }

@@ -49,8 +49,8 @@ pub fn all<const N: usize>(conditions: [(u8, SeccompCmpOp, u64); N]) -> io::Resu
     conditions.and_then(SeccompRule::new).map_err(io::Error::other)
 }
 
-/// A filter with the action `matched` for system calls that match a rule, and `otherwise` for all
-/// others. A system call with an empty list of rules always matches.
+/// A filter that applies the action `matched` to system calls that match a rule, and the action
+/// `otherwise` to all others. A system call with an empty list of rules always matches.
 pub fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     SeccompFilter::new(rules, otherwise, matched, arch).and_then(TryInto::try_into).map_err(io::Error::other)

@@ -28,7 +28,7 @@ pub struct Budget {
     left: AtomicUsize,
 }
 
-/// Descriptors taken from the budget; dropping the share returns them.
+/// Descriptors that were reserved from the budget. Dropping this value returns them.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -203,7 +203,7 @@ fn end_oldest(open: &mut Vec<HttpEntry>, of: impl Fn(&HttpEntry) -> bool) -> boo
     ended.is_some()
 }
 
-/// One connection. Each of its requests has a clone of this handle.
+/// A handle of one connection. Each request of the connection has a clone of this handle.
 #[derive(Clone, Debug)]
 pub struct HttpConnection(Arc<HttpSlot>);
 
@@ -236,8 +236,8 @@ impl Drop for HttpSlot {
     }
 }
 
-/// Returns one address for all addresses that a single machine can choose freely: one for loopback,
-/// and one for each IPv6 /64 network.
+/// Maps all addresses that a single machine can choose freely to one address: loopback addresses to
+/// one, and each IPv6 /64 network to one.
 fn same_peer(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(it) if it.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub const OWN: &str = "studio";
 /// Longest value of a cell, in bytes.
 const CELL: usize = 64 * 1024;
-/// Longest result in bytes; below the pipeline's limit.
+/// Longest result in bytes. It is below the limit of the pipeline for results.
 const ANSWER: usize = 900_000;
 /// Larger integers are not exact in JSON, so they are returned as text.
 const EXACT: i64 = 1 << 53;
@@ -77,7 +77,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Returns false when the result is full.
+    /// Adds a row. Returns false, without adding it, when the result is full.
     fn push(&mut self, row: Vec<Value>, limit: usize) -> bool {
         self.bytes += row.iter().map(|it| it.to_string().len() + 1).sum::<usize>() + 2;
         if self.rows.len() >= limit || self.bytes > ANSWER {
@@ -262,8 +262,8 @@ impl Databases {
     }
 }
 
-/// Runs `work` on a blocking thread when earlier statements have ended. The next statement starts
-/// when `work` has ended, even if the caller has cancelled.
+/// Runs `work` on a blocking thread after all earlier statements have ended. The next statement
+/// starts only after `work` has ended, even if the caller has cancelled.
 async fn in_turn<T: Send + 'static>(
     database: Arc<sqlite::Sqlite>,
     bounds: Bounds,

@@ -1,8 +1,8 @@
 //! Reads game controllers ("pads" here) through gilrs. One thread waits for the events of all pads,
-//! and pushes those of the opened pads.
+//! and pushes the events of the opened pads.
 //!
-//! Values are not filtered here: dead zones are radial and per device (`gesture`), so gilrs's own
-//! filters are off. The exception is the filter that converts a directional pad sent as axes into
+//! Values are not filtered here: dead zones are radial and per device (`gesture`), so the filters
+//! of gilrs are off. The exception is the filter that converts a directional pad sent as axes into
 //! four buttons. When a pad is unplugged, all its buttons and axes are released.
 //!
 //! Not here: the assignment of pads to devices (`midi::identity`, by the same rule as for ports).

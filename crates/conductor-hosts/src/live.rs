@@ -1,4 +1,5 @@
-//! The registry of open Live Sets: which session uses which Set, and one write queue per Set.
+//! The registry of open Live Sets. It records which session uses which Set, and has one write queue
+//! per Set.
 //!
 //! Every kind of host implements [`LiveHost`]. Not here: tool names and wire formats
 //! (`tools/live`), and the effects of edits (`conductor-set`).
@@ -235,8 +236,8 @@ pub struct Playing {
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
-    /// Called before every read, so that `State::structure` is current when it is recorded for the
-    /// session. A host of a running Live checks here which objects the person moved.
+    /// Called before every read, so that the session records the current value of
+    /// `State::structure`. A host of a running Live checks here which objects the person moved.
     fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
@@ -251,8 +252,8 @@ pub trait LiveHost: Send + Sync {
     /// parameter that does not exist.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
     /// Sets a value from a knob. The value is not read back and does not wait in the write queue,
-    /// because the next value will replace it. If `still` is true, the last value
-    /// belongs to the same turn of the knob: in a file, the two values become one undo entry.
+    /// because the next value will replace it. If `still` is true, the previous value belongs to
+    /// the same turn of the knob. In a file, both values then become one undo entry.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
@@ -321,7 +322,7 @@ pub struct Live {
     registry: Mutex<Registry>,
     uses: AtomicU64,
     listener: OnceLock<Listener>,
-    /// Locked only briefly, not during a request to a host.
+    /// Locked only briefly, never during a request to a host.
     turning: Mutex<knobs::Turning>,
     me: Weak<Live>,
     /// Locked while a Set is opened: two callers that open the same file must get the same Set.
@@ -426,8 +427,8 @@ impl Live {
         let known = {
             let registry = self.lock();
             let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
-            // A closed current Set is an error: with another Set as the fallback, the caller would
-            // edit the wrong one.
+            // A current Set that was closed is an error. With another Set as the fallback, the
+            // caller would edit the wrong Set.
             match named.or_else(|| registry.sessions.current(key)) {
                 Some(id) => Some(
                     registry
@@ -490,7 +491,8 @@ impl Live {
             LiveHostChoice::Document => {}
             LiveHostChoice::Script => return self.attach_script(key).await,
             LiveHostChoice::AbletonOsc => return self.attach_osc(key).await,
-            // A session keeps its first host: its ids must not refer to a Live that starts later.
+            // A session keeps its first host, because its ids must not refer to a Live that starts
+            // later.
             LiveHostChoice::Auto => {
                 if let Ok(set) = self.attach_script(key).await {
                     return Ok(set);
@@ -681,8 +683,8 @@ impl Live {
     }
 
     /// The preconditions of a write by this session: the write is refused if the Set has changed
-    /// since the session read it. The engine needs none, because its ids always refer to the
-    /// current positions.
+    /// since the session read it. A session of the engine has no such condition, because its ids
+    /// always refer to the current positions.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }
@@ -747,7 +749,7 @@ mod tests {
     #[test]
     fn a_root_in_the_persons_folder_works_with_any_conductor_home() {
         let config = conductor_core::config::Live { file_roots: vec!["~/Music".into()], ..Default::default() };
-        // Absolute on every system.
+        // This adds a drive on Windows, where the path would otherwise not be absolute.
         let ada = std::path::absolute("/home/ada").unwrap();
         for home in [std::path::absolute("/srv/studio").unwrap(), ada.join(".conductor")] {
             let settings = Settings::of_config(&home, Some(&ada), &config);

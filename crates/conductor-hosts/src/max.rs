@@ -28,8 +28,8 @@ use tungstenite::{Message, WebSocket, accept_hdr_with_config};
 const PROTOCOL: u64 = 2;
 const MOST_BYTES: usize = 16 << 20;
 const CALL_US: u64 = 5_000_000;
-/// The deadline in the bridge. It is shorter than the timeout here, so that a request is never
-/// executed after its timeout.
+/// The deadline of a request in the bridge. It is shorter than the timeout here, so that the bridge
+/// never executes a request that has already timed out here.
 const DEADLINE_MS: u64 = 4500;
 
 /// Names and contents of the bridge's files.
@@ -140,7 +140,7 @@ impl Line {
                 .hint("Split it into smaller changes."));
         }
         self.out.send(Message::text(text)).map_err(|fault| gone(&fault.to_string()))?;
-        // Ignore replies to calls that timed out: they have another id.
+        // Ignore replies to earlier calls that timed out. They have another id.
         let heard =
             receive(&self.heard, &*self.clock, CALL_US, |answer: Json| (answer["id"] == json!(id)).then_some(answer));
         let answer = heard.map_err(|why| match why {
@@ -280,16 +280,17 @@ impl PatchHost for MaxHost {
     }
 }
 
-/// The edits that change Max from one state of a document to another, all in one batch.
+/// The edits that change Max from one state of a document to another. They are sent in one batch.
 struct Plan<'a> {
     keys: HashMap<(CanvasId, BoxId), String>,
     names: &'a mut u64,
     edits: Vec<Json>,
-    /// Number of new cords that Max cannot show as in the document.
+    /// Number of new cords that are folded or hidden in the document. Max shows them straight.
     straight: usize,
 }
 
-/// Members of a box that are sent separately, or that Max computes itself.
+/// Members of a box that are not sent as attributes: they are sent separately, or Max computes
+/// them.
 const NOT_ATTRIBUTES: [&str; 13] = [
     "id",
     "maxclass",
@@ -339,7 +340,7 @@ impl Plan<'_> {
                 None => self.straight += usize::from(course.1 || !course.0.is_empty()),
             }
         }
-        // A box that changes its kind becomes a new box: the cords of the old box are removed.
+        // A box whose class changes is created again, so the cords of the old box are removed.
         let is_new_or_gone = |id: BoxId| match (before.and_then(|it| it.get(id)), after.get(id)) {
             (Some(was), Some(is)) => was.maxclass() != is.maxclass(),
             (Some(_), None) => true,
@@ -443,8 +444,8 @@ impl Plan<'_> {
     }
 }
 
-/// Finds every box of the document among the boxes in Max: by kind, text and position. Equal boxes
-/// are matched in order.
+/// Finds every box of the document among the boxes in Max: by kind, text and position. Boxes that
+/// are equal in all three are matched in order.
 fn align(view: &View<'_>, answer: &Json, keys: &mut HashMap<(CanvasId, BoxId), String>) -> Result<(), String> {
     let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut taken = BTreeSet::new();
@@ -509,8 +510,8 @@ fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<L
         .spawn(move || {
             while let Ok(message) = line.read() {
                 let answer: Option<Json> = message.to_text().ok().and_then(|it| serde_json::from_str(it).ok());
-                // Only replies are passed on. Events are ignored: if the patch was changed, the
-                // next call returns the error.
+                // Only replies are forwarded. Events are ignored: if the person has changed the
+                // patch, the next call returns an error.
                 if let Some(answer) = answer.filter(|it| it["type"] == "reply")
                     && answers.send(answer).is_err()
                 {

@@ -48,11 +48,12 @@ pub const SYSEX_OUT_MAX: usize = 8192;
 /// Reads the daemon's clock. Runs in device callbacks: it must neither lock nor allocate.
 pub type Stamp = Arc<dyn Fn() -> Micros + Send + Sync>;
 
-/// Reports a change, so that the ports are listed again. Runs in notification threads, one of which
-/// has the restrictions of a signal handler: it must neither lock nor allocate.
+/// Reports a change, so that the ports are listed again. Runs in the notification threads of the
+/// backends. One of these threads has the restrictions of a signal handler, so this function must
+/// neither lock nor allocate.
 pub type Announce = Arc<dyn Fn(Announcement) + Send + Sync>;
 
-/// The engine, for callbacks that decide events themselves.
+/// The lock of the engine, for callbacks that decide events themselves.
 pub type Desk = Arc<TryLock<dyn Decide>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +85,11 @@ pub struct PortInfo {
     pub id: String,
     /// The name that is shown to people.
     pub name: String,
-    /// Other names that the platform reports; matchers test them too.
+    /// Other names that the platform reports for the port. Matchers test these names too.
     pub other_names: Vec<String>,
     pub way: Way,
     pub usb: Option<UsbId>,
-    /// The USB socket, such as `1-2.3`.
+    /// The path of the USB socket, such as `1-2.3`.
     pub topology: Option<String>,
     /// CoreMIDI's unique id.
     pub unique_id: Option<i64>,
@@ -131,7 +132,7 @@ pub trait Backend: Send {
     /// `loopback`, `jack`, `alsa`, `coremidi` or `winmm`.
     fn name(&self) -> &'static str;
 
-    /// Connects to the server or device. Returns at once if it is connected already.
+    /// Connects to the server or device. Returns immediately if the connection is already open.
     fn connect(&mut self) -> Result<(), Unavailable>;
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError>;
@@ -165,8 +166,8 @@ pub trait Output: Send {
     /// False once the backend has reported the port as dead.
     fn is_open(&self) -> bool;
 
-    /// Sets the port under which the owner sends to this output. A backend with a period needs it,
-    /// so that a message can leave in the period in which it was caused.
+    /// Tells the output under which port the owner sends to it. A backend with periods needs this,
+    /// so that a message can leave in the period of the event that caused it.
     fn assign(&mut self, _port: DeviceSlot) {}
 }
 
@@ -256,7 +257,7 @@ pub enum Malformed {
     Undefined { status: u8 },
 }
 
-/// Checks that the bytes are exactly one message that every backend can send whole.
+/// Checks that the bytes are exactly one message, and that every backend can send it whole.
 pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
     let (status, data) = message.split_first().ok_or(Malformed::Empty)?;
     let (wanted, data) = match status {
@@ -266,8 +267,8 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
                 return Err(Malformed::SysExTooLong { len: body.len() });
             }
             Some((0xF7, body)) => (message.len(), body),
-            // If a SysEx is both too long and without F7, report the length: the sender can check
-            // that more easily.
+            // If a SysEx is too long and also lacks F7, report the length, which is easier for the
+            // sender to check.
             _ if data.len() > SYSEX_OUT_MAX => return Err(Malformed::SysExTooLong { len: data.len() }),
             _ => return Err(Malformed::SysExOpen),
         },
@@ -380,8 +381,8 @@ mod tests {
         assert_eq!(built.first(), Some(&"loopback"));
     }
 
-    /// The daemon starts without any backend: a missing backend returns a reason, an available
-    /// backend returns a list of ports.
+    /// The daemon starts without any backend: a backend that is missing reports the reason, and a
+    /// backend that is available lists its ports.
     #[test]
     fn a_missing_backend_is_a_reason_and_never_a_failure() {
         let stamp: Stamp = Arc::new(|| Micros(0));

@@ -58,7 +58,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// `listen` is the configured address. With port 0, the system chooses a free port.
+    /// Starts a listener. `listen` is the configured address. With port 0, the system chooses a
+    /// free port.
     pub fn start(
         listen: &str,
         allow_network: bool,
@@ -92,8 +93,8 @@ impl Listener {
                             events.push(at, Taint::Network, Body::Osc(message.into()));
                         });
                     }
-                    // The error is a timeout, or the refusal of a packet that we sent earlier,
-                    // which Linux reports here.
+                    // The error is a timeout, or reports that an earlier packet of ours was
+                    // refused. Linux reports such a refusal here.
                     Err(error) if is_transient(&error) => {}
                     Err(_) => break,
                 }
@@ -178,8 +179,8 @@ impl Sender {
         };
         match socket.send_to(&bytes, to) {
             Ok(_) => Ok(()),
-            // The system reports the refusal of an earlier packet on the next send. It has not sent
-            // this packet, so send it again.
+            // The system reports the refusal of an earlier packet when the next packet is sent.
+            // The new packet was not sent, so send it again.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 socket.send_to(&bytes, to).map(|_| ()).map_err(cannot)
             }

@@ -106,7 +106,7 @@ pub type Capabilities = Vec<(&'static str, Ability)>;
 pub trait PatchHost: Send + Sync {
     fn kind(&self) -> HostKind;
     fn capabilities(&self, format: Format) -> Capabilities;
-    /// Fails if the program can never show this document. Called before a person is asked for
+    /// Fails if the program can never show this document. Called before the person is asked for
     /// approval.
     fn accepts(&self, _document: &Document) -> Result<(), ToolError> {
         Ok(())
@@ -114,8 +114,8 @@ pub trait PatchHost: Send + Sync {
     /// Shows a document in the program.
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
     fn close(&self, root: &str);
-    /// Changes the program from state `before` to state `after`. After an error, the program shows
-    /// `before`.
+    /// Changes the program from the state `before` to the state `after`. If this fails, the program
+    /// still shows `before`.
     fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
     /// The value that a box shows now; `None` if the box has no value.
     fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
@@ -127,7 +127,7 @@ pub trait PatchHost: Send + Sync {
     fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
         Ok(None)
     }
-    /// The content of the patch in the program, if it was changed there and differs from the
+    /// The content of the patch in the program, if the patch was changed there and differs from the
     /// document.
     fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         Ok(None)
@@ -400,8 +400,8 @@ impl Patches {
         let given =
             (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
         let open = self.register(document, Some(place), name, names, host, naming, consent)?;
-        // The program reads the file itself. Compare the file again, because another program may
-        // have changed it since the check.
+        // The program reads the file itself. Another program may have changed the file since the
+        // check, so compare it again.
         if let Some((place, bytes)) = given
             && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
         {
@@ -568,7 +568,7 @@ impl Patches {
             .unwrap_or(hash)
     }
 
-    /// If the maximum number of patches is open, closes the least recently used patch without
+    /// If the maximum number of patches is open, closes the least recently used patch that has no
     /// unsaved edits.
     fn make_room(&self) -> Result<(), ToolError> {
         let open = self.list();
@@ -818,8 +818,8 @@ impl Patches {
             return Err(rehearsed());
         }
         let was = state.patch.saved_bytes().to_vec();
-        // Before a new patch is saved for the first time, an existing file at its path belongs to
-        // another program.
+        // If the patch was never saved, an existing file at its path was written by another
+        // program.
         let expected = match (own && state.on_disk, overwrite) {
             (true, _) => Expected::Bytes(&was),
             (false, true) => Expected::Any,

@@ -40,8 +40,8 @@ use tcl::Word;
 /// Time limits of one call, and of reading a whole patch.
 const CALL_US: u64 = 5_000_000;
 const READ_US: u64 = 30_000_000;
-/// A patch is read back when this time has passed since its last edit, to detect changes that the
-/// patch has made to itself.
+/// A patch is read back when this time has passed since its last edit. This detects changes that
+/// the patch made to itself.
 const QUIET_US: u64 = 500_000;
 /// The largest patch for a running Pd. A larger patch could exceed the time limit of a call: the
 /// load time grows with the square of the number of boxes (0.7 s for 20 000, 5 s for 50 000).
@@ -49,7 +49,7 @@ const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
 /// The largest file that is read back from Pd, in bytes.
 const MOST_READ: u64 = 64 << 20;
-/// Pd is not restarted if it ended unexpectedly this many times within this time.
+/// If Pd has ended unexpectedly this many times within this time, it is not restarted.
 const DEATHS: usize = 3;
 const DEATHS_WITHIN_US: u64 = 60_000_000;
 /// The supported versions are `FROM` up to, but not including, `BEFORE`. The tests use `TESTED`.
@@ -122,8 +122,8 @@ enum Note {
 }
 
 impl PdHost {
-    /// Pd is started when the first patch is opened. `home` contains the folder for patches without
-    /// a file.
+    /// Creates the host. Pd is started when the first patch is opened. `home` contains the folder
+    /// for patches without a file.
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
         private_folders().recursive(true).create(&folder)?;
@@ -290,7 +290,8 @@ impl Shared {
     }
 
     fn reload(&self, link: &mut Link, nonce: &mut u64, root: &mut Root) -> Result<(), ToolError> {
-        // Pd may still handle requests that timed out here. It handles them before this one.
+        // Pd may still handle earlier requests that timed out here. It handles them before this
+        // request.
         if let Some(canvas) = root.shown.root() {
             link.say(canvas, "menuclose", &["1"]);
         }
@@ -303,8 +304,9 @@ impl Shared {
         }
     }
 
-    /// Makes Pd save the patch to a temporary file and reads that file. The file is in the patch's
-    /// folder, because Pd afterwards uses the folder of the saved file as the folder of the patch.
+    /// Makes Pd save the patch to a temporary file and reads that file. The file is in the folder
+    /// of the patch, because Pd treats the folder of the last saved file as the folder of the
+    /// patch.
     fn read(&self, link: &mut Link, nonce: &mut u64, canvas: &str, root: &mut Root) -> Result<Document, ToolError> {
         let folder = self.folder_of(root.file.as_deref());
         *nonce += 1;
@@ -432,7 +434,7 @@ impl PatchHost for PdHost {
                 Err(FollowError::Bad(fault)) => return Err(fault),
                 Err(FollowError::Silent(why)) => return Err(silent(why, root)),
                 Err(FollowError::Refused(why)) => {
-                    // Roll back; if that fails too, the next call loads the patch again.
+                    // Roll back. If that fails too, the next call loads the patch again.
                     root.lost = Follow::new(link, &mut root.shown, nonce, CALL_US).go(before, None).is_err();
                     shared.lock_canvas(link, root);
                     return Err(ToolError::new(Code::SdkRejected, why)
@@ -564,8 +566,8 @@ pub(crate) fn read_own(path: &Path) -> Result<Vec<u8>, RootedError> {
     Ok(bytes)
 }
 
-/// Makes Pd search for a text that does not exist. Pd replies after it has handled all earlier
-/// messages.
+/// Makes Pd search for a text that does not exist. The reply of Pd proves that it has handled all
+/// earlier messages.
 fn acknowledge(link: &mut Link, canvas: &str, nonce: &mut u64) {
     *nonce += 1;
     link.say(canvas, "find", &[&format!("+done{nonce}"), "1"]);

@@ -15,7 +15,8 @@ mod svg;
 pub use conductor_patch::{Point, Rect};
 pub use png::PaintError;
 
-/// Shapes on a background. The same picture has the same SVG and PNG bytes on every machine.
+/// Shapes on a background. The same picture always results in the same SVG and PNG bytes, on every
+/// machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     /// In pixels.
@@ -83,7 +84,7 @@ pub struct Pen {
     pub bold: bool,
 }
 
-/// The part of a text that is at the given point.
+/// The part of a text that is placed at the given point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// The file of a plugin.
     Plugin,
-    /// The code of one script run. The process ends with the run.
+    /// The code of one run of a script. The process ends when the run ends.
     Script,
 }
 

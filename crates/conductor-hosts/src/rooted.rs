@@ -102,8 +102,8 @@ impl Stamp {
 
 pub use platform::modified_ms;
 
-/// The steps of [`RootedFile::replace`]. A callback runs before each step. Callers use it for their
-/// own work, and tests use it to inject errors.
+/// The steps of [`RootedFile::replace`]. A callback runs before each step. Callers use the callback
+/// for their own checks and backups, and tests use it to inject errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Write,
@@ -300,8 +300,8 @@ impl RootedFile {
     }
 
     /// Replaces the file atomically. An existing file keeps its mode, and also its owner if this
-    /// process may set it. A new file gets `mode`. After an error before the rename, the old file
-    /// is unchanged.
+    /// process may set the owner. A new file gets `mode`. If a step before the rename fails, the
+    /// old file is unchanged.
     pub fn replace(
         &self,
         bytes: &[u8],

@@ -46,14 +46,14 @@ pub struct Prepared {
     env: Vec<(String, String)>,
 }
 
-/// How the caller names a command.
+/// How the caller selects a command.
 pub enum Wanted<'a> {
     Template {
         name: &'a str,
         values: &'a Map<String, Value>,
     },
     Argv(&'a [String]),
-    /// The name of a command or of its program. All arguments of the command are fixed.
+    /// The name of a command, or of its program. The caller passes no arguments.
     App(&'a str),
 }
 
@@ -124,7 +124,7 @@ impl Shell {
         find(&templates, wanted).ok().map(|(template, _)| template.effect)
     }
 
-    /// The template, and the whole command line.
+    /// Finds the template and builds the whole command line.
     pub fn resolve(&self, wanted: &Wanted<'_>) -> Result<(Template, Vec<String>), ShellError> {
         let templates = self.templates();
         let (template, words) = find(&templates, wanted)?;
@@ -160,8 +160,9 @@ impl Shell {
         })
     }
 
-    /// Resolves a path in its root and passes it as an absolute path. The program then cannot parse
-    /// the path as an option, and the path does not depend on the working folder.
+    /// Converts one word of the command line. A path is resolved in its root and becomes absolute.
+    /// The program then cannot parse the path as an option, and the path does not depend on the
+    /// working folder.
     fn word(&self, word: Ready) -> Result<String, ShellError> {
         match word {
             Ready::Text(text) => Ok(text),
@@ -264,7 +265,7 @@ fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Templ
     }
 }
 
-/// The first bytes of a stream.
+/// The first [`KEPT`] bytes of a stream.
 #[derive(Default)]
 struct Kept {
     bytes: Vec<u8>,

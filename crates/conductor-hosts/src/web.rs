@@ -57,8 +57,8 @@ pub struct Wanted {
     pub headers: HeaderMap,
     pub body: Option<Vec<u8>>,
     pub max_bytes: usize,
-    /// Headers with secrets. At each redirect, a secret is sent only if the host is one of the
-    /// secret's hosts.
+    /// Headers with secrets. For the first request and for each redirect, a secret is sent only if
+    /// the host is one of the secret's hosts.
     pub sealed: Vec<Sealed>,
 }
 
@@ -91,8 +91,8 @@ pub struct Fetched {
     pub truncated: bool,
 }
 
-/// A TLS configuration that trusts the certificates of the system. A machine without certificate
-/// authorities can use everything else: only its TLS connections fail, with this reason.
+/// A TLS configuration that trusts the certificates of the system. If the system has no certificate
+/// authorities, this function still succeeds, but all TLS connections fail with that reason.
 pub fn system_tls() -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -108,7 +108,7 @@ pub fn system_tls() -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(builder.with_no_client_auth())
 }
 
-/// Refuses every server: no certificate authority of the system could be read.
+/// Refuses every server, because no certificate authority of the system could be read.
 #[derive(Debug)]
 struct RefuseAll {
     reason: String,
@@ -182,8 +182,8 @@ impl Web {
         Reach { allow_hosts: rules.allow_hosts.clone(), http_hosts: rules.http_hosts.clone(), only: None }
     }
 
-    /// Sends a request and follows redirects, each checked like the first address. The time limit
-    /// is for all redirects together.
+    /// Sends a request and follows redirects. Each target of a redirect is checked like the first
+    /// address. The time limit applies to all redirects together.
     pub async fn fetch(&self, wanted: Wanted, reach: &Reach) -> Result<Fetched, WebError> {
         let ms = self.rules().timeout_ms;
         let host = host_and_port(&wanted.url);

@@ -18,7 +18,7 @@ const CAPACITY: usize = 256;
 pub trait Inbox: Default + Send + 'static {
     type Job;
 
-    /// Returns false if the inbox is full.
+    /// Adds a job. Returns false if the inbox is full.
     fn push(&mut self, job: Self::Job) -> bool;
 
     fn pop(&mut self) -> Option<Self::Job>;
@@ -100,7 +100,8 @@ impl<I: Inbox> Worker<I> {
         let ending = Arc::clone(&shared);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
             loop {
-                // Read this flag before the inbox: jobs that were pushed before the end still run.
+                // Read this flag before the inbox, so that jobs pushed before the worker was
+                // dropped still run.
                 let last = ending.ending.load(Ordering::Acquire);
                 while let Some(job) = next() {
                     run(job);

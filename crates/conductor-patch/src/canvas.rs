@@ -398,8 +398,8 @@ impl Canvas {
         canvas
     }
 
-    /// Copies the text pieces out of `source`, so that the canvas owns their bytes. Call it only
-    /// for a canvas that an edit generated and that has no boxes.
+    /// Copies the text pieces out of `source`, so that the canvas owns their bytes. Call this
+    /// function only for a canvas that an edit generated and that has no boxes.
     pub(crate) fn own(&mut self, source: &[u8]) {
         let items = self.items.iter().map(|item| match item {
             Item::Text(chunk) => Item::Text(Chunk::owned(chunk.bytes(source))),

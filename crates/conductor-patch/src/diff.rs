@@ -1,4 +1,4 @@
-//! Compares two documents, by their boxes and cords and line by line.
+//! Compares two documents: first their boxes and cords, then their text line by line.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,4 @@
-//! Text widths in Arial, Max's default font. With them, a new box gets the width that Max would
-//! use.
+//! Text widths in Arial, Max's default font, so that a new box gets the width that Max would use.
 
 /// Advance widths of U+0020 to U+00FF in 1/2048 em; written by `tools/advance_table.py` from a font
 /// with Arial's metrics.

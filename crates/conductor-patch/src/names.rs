@@ -24,7 +24,7 @@ pub struct Unmatched {
 /// Why a side file was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamesError {
-    /// The text is not JSON, or has other members.
+    /// The text is not JSON, or does not have the expected members.
     #[error("not a names file: expected {{\"version\":1,\"names\":[...]}}")]
     Shape,
 }

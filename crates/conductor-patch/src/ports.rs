@@ -20,7 +20,7 @@ pub enum Basis {
     Structure,
     /// The counts come from the rule table.
     Rule,
-    /// The counts are those that a running host draws.
+    /// The counts come from the drawing of a running host.
     Host,
     /// The counts are unknown.
     Unknown,

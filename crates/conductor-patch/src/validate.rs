@@ -313,8 +313,8 @@ fn by_slot(boxes: &[(Slot, Rect)]) -> Vec<Option<Rect>> {
     placed
 }
 
-/// Maximum length of the pieces into which a segment is split for lookups. A long diagonal as a
-/// whole would have bounds that cover half the patch.
+/// Maximum length of the pieces into which a segment is split for lookups. Without the split, the
+/// bounds of a long diagonal would cover half of the patch.
 const PIECE: f64 = 128.0;
 /// Maximum number of pieces of one segment; a very long segment is split into longer pieces.
 const MOST_PIECES: f64 = 1000.0;
@@ -398,7 +398,8 @@ fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
     (enter < leave).then(|| (Point::new(from.x + dx * enter, from.y + dy * enter), (leave - enter) * dx.hypot(dy)))
 }
 
-/// Rows per pixel. Parallel lines that are less than half a pixel apart look like one line.
+/// Segments are grouped into rows; this is the number of rows per pixel. Parallel lines that are
+/// less than half a pixel apart look like one line.
 const SAME_LINE: f64 = 2.0;
 
 fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {

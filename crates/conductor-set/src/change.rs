@@ -1,5 +1,5 @@
-//! Changes as values: a change can be applied, inverted and combined with a later change. It
-//! replaces chunks of text. Not here: the meaning of edits.
+//! Changes as values. A change replaces chunks of text; it can be applied, inverted and combined
+//! with a later change. Not here: the meaning of edits.
 
 use crate::document::{Chunk, Document, Revision, Role};
 use crate::error::LiveError;

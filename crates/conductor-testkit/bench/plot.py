@@ -1,4 +1,4 @@
-"""Draws line charts as SVG, with the standard library alone."""
+"""Draws line charts as SVG, with only the standard library."""
 
 import math
 from xml.sax.saxutils import escape

@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 CONDUCTOR = "cargo bench --locked --package conductor --features studio --bench"
 CLIENTS = "crates/conductor-testkit/clients"
 
-# Title, command, and the command of `quick` (None: left out).
+# Title, command, and the command for `quick` (None: `quick` leaves the benchmark out).
 BENCHES = [
     ("Memory and start", f"{CONDUCTOR} footprint", f"{CONDUCTOR} footprint"),
     ("MIDI over JACK", f"{CONDUCTOR} ports", f"{CONDUCTOR} ports -- 64/5000/idle rounds=1"),
@@ -43,7 +43,7 @@ BENCHES = [
     ("Growth", f"{CONDUCTOR} growth", f"{CONDUCTOR} growth -- quick"),
 ]
 
-# A goal that was not reached is written in capitals by the benchmark itself.
+# A benchmark prints one of these words in capitals when it misses a goal.
 MISSED = re.compile(r"\b(NOT|MISSED|LOST|SLOWER|STRAY)\b")
 
 
@@ -118,7 +118,7 @@ def main():
         counts = ", ".join(f"{value:,} {name}" for name, value in result["counts"].items())
         page += ["## Soak", "", f"{result['hours']:g} h: {counts}.", "", "![Memory, descriptors, threads and latency](benchmarks/soak.svg)", ""]
         missed += [("Soak", it) for it in result["faults"]]
-    head = ["# Benchmarks", "", "`make bench` writes this page. Each figure was measured beside its peer in the same run.", ""]
+    head = ["# Benchmarks", "", "`make bench` writes this page. Each figure and the figure of its peer were measured in the same run.", ""]
     head += ["| machine | |", "|---|---|", *(f"| {name} | {text} |" for name, text in machine()), "", "## Missed goals", ""]
     head += [f"- {title}: {text}" for title, text in missed] or ["None."]
     text = "\n".join(head + [""] + page)

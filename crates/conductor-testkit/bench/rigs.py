@@ -3,9 +3,9 @@
 
     rigs.py CONDUCTOR [quick]
 
-First: the time from a pad to the output of its mapping, with the cluster off, on, and with a server
-that hangs. Then: 1 to 20 rigs on one server, with the lag of the witness, the time of a decision, and
-the memory and CPU time of the server per rig. Needs nats-server.
+First measures the time from a pad to the output of its mapping: without a cluster, with a cluster,
+and with a server that hangs. Then connects 1 to 20 rigs to one server, and measures the lag of the
+witness, the time of a decision, and the memory and CPU time. Needs nats-server.
 """
 
 import json
@@ -86,7 +86,7 @@ class Rig:
         return json.loads(done.stdout)
 
     def person(self, *words):
-        """Runs a command on a terminal of its own."""
+        """Runs a command on a new terminal, as a person."""
         line = " ".join([CONDUCTOR, *words])
         return subprocess.run(["script", "-qec", line, "/dev/null"], env=self.environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
@@ -245,10 +245,11 @@ print(peer.makefile().readline())"""
 
 
 def decide(venue, n):
-    """The time from the command of a person to the end of the question on the other rig."""
+    """The time from a person's command on one rig to the end of the request on the other rig."""
     rig = venue.rigs[1]
     call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "filesystem.write", "params": {"path": f"{n}.txt", "content": "x"}})
-    # The client is a process of its own, because no AI client may be an ancestor of the person.
+    # The client runs in a separate process: a person cannot decide in a process that descends from
+    # an AI client.
     asked = subprocess.run([sys.executable, "-c", RELAY, str(rig.home / "mcp.sock"), call], capture_output=True, text=True)
     short = json.loads(asked.stdout)["error"]["data"]["short"]
     wait(lambda: any(it["short"] == short for it in venue.rigs[0].control.ask("rigs.questions", {})["questions"]))

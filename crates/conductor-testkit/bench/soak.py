@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the built daemon under steady load and checks that it stays the same size and speed.
+"""Runs the built daemon under steady load, and checks that it does not grow.
 
     soak.py BINARY HOURS FOLDER
 
-2,000 events and 200 calls a second, with reloads, mode changes and a device that is switched off and
-on. Writes soak.json and soak.svg into FOLDER. Fails if memory, descriptors or threads grow, if a call
-fails, if a note is stuck, or if the audit log is not intact.
+The load is 2,000 events and 200 calls a second, with reloads, mode changes and a device that is
+muted and unmuted. Writes soak.json and soak.svg into FOLDER. Fails if memory, descriptors or threads
+grow, if the load is not reached, if a call fails, if a note is stuck, or if the audit log is not
+intact.
 """
 
 import json
@@ -96,7 +97,7 @@ class Soak:
         self.marks = {}
 
     def paced(self, per_second, step):
-        """Repeats a step at this rate until the end. A step that is late is not skipped."""
+        """Repeats a step at this rate until the end. Late steps are not skipped."""
         client = Client(self.home)
         due = time.monotonic()
         number = 0
@@ -183,7 +184,7 @@ class Soak:
 
 
 def faults(samples):
-    """Compares the last third with the first third, after a tenth for warming up."""
+    """Ignores the first tenth as warm-up, then compares the last third with the first third."""
     steady = samples[max(1, len(samples) // 10):]
     third = max(1, len(steady) // 3)
     found = []

@@ -1,5 +1,6 @@
-// The part of an OAuth client that the SDK leaves to the application: it stores what the SDK obtains, and opens the browser. Here the
-// browser is a few requests with cookies, because the authorization server of the tests asks nothing.
+// The part of an OAuth client that the SDK leaves to the application: storing the registration and
+// the tokens, and opening the browser. Here a few requests with cookies replace the browser,
+// because the authorization server of the tests shows no forms.
 import { writeFileSync } from "node:fs";
 
 const REDIRECT = "http://127.0.0.1:9/callback";

@@ -1,7 +1,10 @@
-// A real authorization server (oidc-provider) on loopback, for tests: node oauth_server.mjs ACCOUNT RESOURCE...
+// A real authorization server (oidc-provider) on loopback, for tests.
+// Usage: node oauth_server.mjs ACCOUNT RESOURCE...
 //
-// Every person who signs in is ACCOUNT, and consents to the requested scopes that are in the name of the client. Tokens are JWTs for one of the resources. `POST /forge`
-// signs any claims with the key of the server; a real server has no such route. Prints its issuer when it is ready.
+// Every sign-in is as ACCOUNT, without a form. It grants the requested scopes that are words of the
+// client's name, and rejects the others. Tokens are JWTs for one of the resources. `POST /forge`
+// signs any claims with the key of the server; a real server has no such route. Prints its issuer
+// when it is ready.
 import { createServer } from "node:http";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { Provider } from "oidc-provider";
@@ -67,6 +70,6 @@ provider.use(async (context, next) => {
 });
 
 server.on("request", provider.callback());
-// Notices of the server on a pipe that nobody reads any more are dropped.
+// Ignore write errors: the test may have closed its end of the pipe.
 process.stdout.on("error", () => {});
 process.stdout.write(`${JSON.stringify({ issuer })}\n`);

@@ -1,5 +1,5 @@
-//! The contract test for MIDI backends, the in-process backend and the real ones. Each test binary
-//! connects the two ends in its own way.
+//! The contract test for MIDI backends: the in-process backend and the real backends. Each test
+//! binary connects the two ends in its own way.
 
 use crate::real::wait_for;
 use conductor_core::event::midi::{Decoder, Heard};
@@ -50,8 +50,7 @@ fn decoded(messages: &[Vec<u8>]) -> Vec<Body> {
     out
 }
 
-/// Sets the velocity of a note-off to 0: backends may send a note-off in two forms, with any
-/// velocity.
+/// Sets the velocity of a note-off to 0, because a backend may change this velocity.
 fn plain(body: Body) -> Body {
     if let Body::NoteOff { channel, note, .. } = body { Body::NoteOff { channel, note, velocity: 0 } } else { body }
 }

@@ -35,7 +35,7 @@ impl LineClient {
         }
         #[cfg(windows)]
         {
-            // Windows has no pair of pipes without a name.
+            // Windows has no unnamed pipe with two directions, so use a named pipe.
             let folder = tempfile::tempdir().expect("a temporary folder");
             let path = folder.path().join("mcp.sock");
             let listener = conductor_hosts::system::listener::Listener::bind(&path).expect("a new pipe");

@@ -1,7 +1,7 @@
-//! Real programs that tests use, such as JACK. Each program has one file with `probe`, which checks
-//! whether it is installed, and `start`, which starts it and waits until it is ready, or returns
-//! the reason. If a program is missing, the test is skipped and prints why. With
-//! `CONDUCTOR_REQUIRE_REAL=1` the test fails instead.
+//! Real programs that tests use, such as JACK. Each program has one file. Its function `probe`
+//! checks whether the program is installed, and `start` starts the program and waits until it is
+//! ready. Both return the reason if they fail. If a program is missing, the test is skipped and
+//! prints why. With `CONDUCTOR_REQUIRE_REAL=1` the test fails instead.
 //!
 //! Not here: tests of the product with these programs.
 

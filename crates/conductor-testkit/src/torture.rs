@@ -1,12 +1,12 @@
-//! The fault harness: runs the built daemon under a random schedule of faults, and checks what must
-//! hold after each of them. The same seed gives the same schedule.
+//! The fault harness: runs the built daemon under a random schedule of faults, and checks the
+//! invariants after each fault. The same seed gives the same schedule.
 //!
 //! While a fault is present, a worker keeps calling a tool with an effect, and a pad is held. The
 //! faults are in `faults`, the checks in `checks`.
 //!
-//! The home is a small file system of its own, so that it can be filled and made read-only. The
+//! The home is on a separate small file system, so that it can be filled and made read-only. The
 //! harness therefore runs in a mount namespace ([`enter`]). Not here: faults of JACK, Pd and plugin
-//! processes, which have tests of their own, and lost datagrams between the daemon and a host.
+//! processes, which have separate tests, and lost datagrams between the daemon and a host.
 
 pub mod checks;
 mod control;
@@ -46,12 +46,12 @@ pub struct Settings {
     pub binary: PathBuf,
     pub faults: usize,
     pub seed: u64,
-    /// Name of the guarantee to remove; see [`checks::Broken`].
+    /// The guarantee to remove.
     #[cfg(feature = "broken")]
     pub broken: Option<checks::Broken>,
 }
 
-/// A broken promise, and the fault after which it was noticed.
+/// A violated invariant, and the fault after which the violation was noticed.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub number: usize,
@@ -60,7 +60,7 @@ pub struct Violation {
     pub text: String,
 }
 
-/// The command that runs `program` in a mount namespace of its own.
+/// The command that runs `program` in a new mount namespace.
 pub fn enter(program: &Path, arguments: &[&OsStr]) -> Command {
     let mut command = Command::new("unshare");
     let is_root = rustix::process::geteuid().is_root();
@@ -69,7 +69,7 @@ pub fn enter(program: &Path, arguments: &[&OsStr]) -> Command {
     command
 }
 
-/// What the worker has done so far.
+/// Counts of the calls that the worker has made so far.
 #[derive(Debug, Default)]
 pub struct Promised {
     /// Calls that the daemon has acknowledged.

@@ -52,7 +52,7 @@ REFUSALS = ["DENIED", "BAD_INPUT", "NOT_FOUND", "SDK_REJECTED"]
 
 
 class World:
-    """What the steps share: two studios, one with the demo, and one with tools."""
+    """The state that all steps share: a studio with the demo and a studio with tools."""
 
     def __init__(self, program, folder):
         self.folder = folder
@@ -116,7 +116,7 @@ def lines(process):
 
 
 def simulation(*arguments):
-    """A program of the test kit that reads orders and writes answers, on Linux."""
+    """Starts a simulated program of the test kit, on Linux. It reads orders and writes answers."""
     pipe = subprocess.PIPE
     return subprocess.Popen(arguments, stdin=pipe, stdout=pipe, text=True)
 
@@ -133,7 +133,7 @@ def version(world):
 
 
 def tour(world):
-    """Every command that `up --demo` suggests."""
+    """Runs every command that `up --demo` suggests."""
     studio = world.demo
     greeting = studio.up("--demo", "--http", "127.0.0.1:0")
     world.url = re.search(r"http://127\.0\.0\.1:\d+", greeting).group(0)
@@ -205,7 +205,7 @@ def console_link(world):
     screen = world.early.does("console")
     link = re.search(r"(http://127\.0\.0\.1:\d+)/#login=[\w-]+", screen)
     assert link and link.group(1) == world.url, screen
-    # A debug build reads the page from the source tree, whose path is not one of Windows.
+    # A debug build reads the page from the source tree, whose path is a Linux path.
     if world.is_release:
         status, page = http(world, "/")
         assert status == 200 and "<html" in page, f"{status} {page[:200]}"
@@ -254,7 +254,7 @@ def end_of_demo(world):
 
 
 def killed_again_and_again(world):
-    """TerminateProcess while calls are on their way: the log stays intact."""
+    """The log stays intact if TerminateProcess ends the daemon while calls are in flight."""
     studio = world.demo
     for kill in range(KILLS):
         studio.up("--demo", "--http", "127.0.0.1:0")
@@ -264,7 +264,7 @@ def killed_again_and_again(world):
         for note in range(1 + kill % 7):
             client.ok("conductor_switch_mode", {"mode": "Mix" if note % 2 else "Default"})
             answered += 1
-        # The daemon ends while further calls are on their way.
+        # The daemon ends while further calls are in flight.
         for note in range(5):
             client.asked += 1
             params = {"name": "conductor_switch_mode", "arguments": {"mode": "Mix"}}
@@ -273,7 +273,7 @@ def killed_again_and_again(world):
         client.process.kill()
         client.process.wait(timeout=PATIENCE)
         code, out, err = studio.run("audit", "verify")
-        # A torn last line is what a kill may leave; the next start repairs it.
+        # A kill may leave a torn last line, which the next start repairs.
         assert code in (0, 14), f"kill {kill}: {code}\n{out}\n{err}"
     studio.up("--demo", "--http", "127.0.0.1:0")
     code, out, err = studio.run("audit", "verify")
@@ -290,12 +290,12 @@ def a_client_starts_the_daemon(world):
 
 
 def work_begins(world):
-    """A studio with tools, two simulations of Live, and a simulation of Max."""
+    """Starts a simulation of Live, a studio with tools, a person at a console, and a client."""
     os.makedirs(world.files)
     os.makedirs(world.work.home)
     with open(os.path.join(world.files, "note.txt"), "w", encoding="utf-8") as file:
         file.write("la la\n")
-    # A database of a person exists before it is allowed.
+    # The database of the person exists before the configuration allows it.
     sqlite3.connect(os.path.join(world.files, "sets.db")).execute("CREATE TABLE old (x)").connection.close()
     with open(os.path.join(world.folder, "outside.txt"), "w", encoding="utf-8") as file:
         file.write("private\n")
@@ -313,7 +313,7 @@ def work_begins(world):
 
 
 def allowed(world, tool, arguments):
-    """A call that a person allows at the console. The client then repeats it."""
+    """Makes a call, lets a person allow it at the console, and repeats it."""
     asked = world.client.refused(tool, arguments, "APPROVAL_REQUIRED")
     approval = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", json.dumps(asked)).group(0)
     world.person.does(f"approvals allow {approval}")
@@ -348,7 +348,7 @@ def file_attacks(world):
         world.client.refused("live_open_set", {"path": path + ".als"}, *REFUSALS)
     with open(os.path.join(world.folder, "outside.txt"), encoding="utf-8") as file:
         assert file.read() == "private\n"
-    # Another case is the same file on Windows, and the same rules apply to it.
+    # On Windows, a name in another case is the same file, and the same rules apply to it.
     assert world.client.ok("filesystem.read", {"path": "NOTE.TXT"})["content"] == "la la\n"
 
 
@@ -447,7 +447,7 @@ def live_over_osc(world):
 
 
 def live_with_our_script(world):
-    """`bridge install live` into a user library, then the script in the simulated Live."""
+    """Installs the script with `bridge install live`, and runs it in the simulated Live."""
     scripts = os.path.join(world.folder, "User Library/Remote Scripts")
     os.makedirs(scripts)
     installed = world.work.run("bridge", "install", "live", "--to", windows_path(scripts))
@@ -502,7 +502,7 @@ def work_ends(world):
 
 
 def client_configurations(world):
-    """The files of fourteen clients, in a new profile of Windows."""
+    """Writes the configuration files of fourteen clients in a new Windows profile."""
     prefix = os.path.join(world.folder, "prefix")
     environment = {**os.environ, "WINEPREFIX": prefix}
     subprocess.run(["wineboot", "--init"], env=environment, capture_output=True, timeout=PATIENCE, check=True)
@@ -586,7 +586,7 @@ def main():
                 step(world)
                 passed += 1
                 print(f"test story::{step.__name__} ... ok", flush=True)
-            except Exception as fault:  # The next steps still say something.
+            except Exception as fault:  # A failed step does not end the run.
                 failed += 1
                 print(f"test story::{step.__name__} ... FAILED\n{fault!r}", flush=True)
     finally:

@@ -18,7 +18,7 @@ def windows_path(path):
 
 
 class Studio:
-    """A program and a home."""
+    """The program and the home of one studio."""
 
     def __init__(self, program, home, prefix=None):
         self.program = program
@@ -150,7 +150,7 @@ class Person:
         self.seen = ""
         self.pid, self.keys = pty.fork()
         if self.pid == 0:
-            # Wine expects the keys as they are typed.
+            # Wine expects each key as it is typed, so use raw mode.
             tty.setraw(0)
             os.chdir(studio.folder)
             os.execvpe("wine", ["wine", "cmd.exe"], studio.environment)
@@ -182,7 +182,7 @@ class Person:
         self.type(f"conductor.exe {command}")
         for question, answer in answers:
             self.until(question)
-            # An answer before a person could have read the question is not accepted.
+            # Conductor refuses an answer that arrives before a person could have read the question.
             time.sleep(2)
             self.type(answer)
         self.type("echo done=%ERRORLEVEL%=")

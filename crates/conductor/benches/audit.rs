@@ -44,7 +44,7 @@ fn facts(log: &AuditLog) -> CallFacts {
 const OUTCOME: OutcomeFacts =
     OutcomeFacts { result: AuditResult::Ok, code: None, effect: None, attempts: 1, duration_ms: 3, output_bytes: 1000 };
 
-/// Numbers of calls at once.
+/// Numbers of concurrent calls.
 const CALLERS: [u64; 3] = [1, 16, 64];
 
 fn rate(count: u64, took: Duration) -> f64 {
@@ -157,8 +157,8 @@ fn main() {
     let settings = Settings::default();
     let (log, _) = AuditLog::open(home.path(), Arc::new(Disk), settings, clock, Arc::new(RandomIds)).expect("opens");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-    // Use two files: the first sync of a shared file would also sync the earlier appends without a
-    // sync.
+    // Use two files: in a shared file, the first sync would also write the data that was appended
+    // without a sync.
     let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
 
     let table = sqlite(&home.path().join("rows.db"));

@@ -1,8 +1,8 @@
 //! Measures the commands that read the audit log, on a log of ten million records: the start of the
-//! daemon, `audit verify`, `audit tail` and a filtered `audit list`, each with its peak memory. The
-//! peers read the same files: `sha256sum`, `tail` and `grep`.
+//! daemon, `audit verify`, `audit tail` and a filtered `audit list`, each with its peak memory. For
+//! comparison, `sha256sum`, `tail` and `grep` read the same files.
 //!
-//! The first argument is another number of records. A record takes about 600 bytes of the disk.
+//! The first argument sets another number of records. A record takes about 600 bytes on disk.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
@@ -25,7 +25,7 @@ use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
 use conductor_hosts::system::{Clock, Ids, RandomIds, RealClock};
 
 const ROUNDS: usize = 5;
-/// One record in this many has the tool that the list is filtered by.
+/// One record in this many is for the tool by which the list is filtered.
 const RARE: u64 = 100_000;
 
 fn main() {

@@ -25,7 +25,7 @@ fn main() {
     for (name, program, arguments) in [
         ("empty", me.as_path(), &["empty"][..]),
         ("conductor", conductor, &["--json", "up", "--http", "127.0.0.1:0"][..]),
-        // The demo opens a patch and a Set.
+        // The demo also opens a patch and a Set.
         ("the demo", conductor, &["--json", "up", "--demo", "--http", "127.0.0.1:0"][..]),
     ] {
         let mut starts: Vec<f64> = (0..STARTS).map(|_| measured(program, arguments, |_| ()).0).collect();

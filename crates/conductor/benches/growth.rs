@@ -1,8 +1,8 @@
 //! Measures how cost grows with the size of a studio. Prints one line of JSON for each point, which
 //! `make bench` turns into the plots of `docs/benchmarks.md`; asserts nothing.
 //!
-//! The sizes of a curve are measured in turn, round after round, so that a change of the machine's
-//! load affects all of them. `quick` as an argument leaves out the largest sizes.
+//! Each round measures every size of a curve once, so that a change of the machine's load affects
+//! all sizes. With the argument `quick`, the largest sizes are left out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -31,14 +31,14 @@ use uuid::Uuid;
 
 const ROUNDS: usize = 5;
 
-/// One operation on a studio of a given size.
+/// An operation on a studio of a given size, possibly repeated.
 type Work = Box<dyn FnMut()>;
 
 struct Curve {
     name: &'static str,
     /// The unit of the sizes.
     of: &'static str,
-    /// Operations in one call of the work.
+    /// Number of operations in one call of [`Work`].
     operations: u64,
     sizes: &'static [usize],
     prepare: fn(usize) -> Work,
@@ -173,7 +173,7 @@ fn tools(count: usize) -> Work {
     })
 }
 
-/// A daemon of its own, which ends with the measurement.
+/// A daemon that is started for one measurement and ends with it.
 struct Daemon(Child);
 
 impl Drop for Daemon {

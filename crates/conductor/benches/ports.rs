@@ -1,10 +1,10 @@
 //! Measures the latency from port to port over a real JACK server. Compares Conductor with a direct
 //! connection, with forwarders on mido, and with a C program.
 //!
-//! Two JACK clients of this bench are at the ends: the mouth sends each message at a known frame,
-//! and the ear records the frame at which it arrives. Both use the frame counter of the server, so
-//! the figures do not depend on when a thread wakes up. All paths alternate within one run; the
-//! printed range is the range over the turns.
+//! The bench has two JACK clients, one at each end of a path: the mouth sends each message at a
+//! known frame, and the ear records the frame at which the message arrives. Both use the frame
+//! counter of the server, so the figures do not depend on when a thread wakes up. All paths are
+//! measured in turn within one run. The printed range is the range over these turns.
 //!
 //! Not here: ALSA. `a2jmidid` forwards between ALSA and JACK, and works only with an ALSA
 //! sequencer. The C program here is `jalv` with a filter of x42, which works in the same way: one
@@ -38,17 +38,18 @@ const PLUGS: usize = 21;
 
 const SERVER: &str = "JACK_DEFAULT_SERVER";
 const HOME: &str = "CONDUCTOR_HOME";
-/// Sixteen controllers, so that controller and value together encode a number of eleven bits.
+/// Number of controllers. With sixteen, controller and value together encode a number of eleven
+/// bits.
 const CONTROLLERS: u8 = 16;
 const FROM_CONTROLLER: u8 = 8;
 const TO_CONTROLLER: u8 = 102;
-/// Sixteen notes with 126 velocities each.
+/// Number of notes, each with 126 velocities.
 const NOTES: u8 = 16;
 const VELOCITIES: u8 = 126;
 const FROM_NOTE: u8 = 36;
 const TO_NOTE: u8 = 60;
 
-/// One table of the report.
+/// The parameters of one table of the report.
 #[derive(Clone, Copy)]
 struct Setup {
     period: u32,
@@ -93,7 +94,7 @@ fn setups() -> Vec<Setup> {
     all
 }
 
-/// The number of turns of each path; `rounds=1` for a quick look.
+/// The number of turns of each path. The argument `rounds=1` gives a quick result.
 fn rounds() -> usize {
     let given = std::env::args().find_map(|it| it.strip_prefix("rounds=")?.parse().ok());
     given.unwrap_or(ROUNDS)
@@ -280,11 +281,11 @@ struct Path {
 enum Form {
     /// A pitch bend, which encodes a number of 14 bits.
     Bend,
-    /// A controller message, which encodes a number of eleven bits. The daemon maps it to other
-    /// controllers, so an unmapped message is detected.
+    /// A controller message, which encodes a number of eleven bits. The daemon maps it to another
+    /// controller, so the bench detects a message that was not mapped.
     Controller,
     /// A note, which encodes a number of almost eleven bits in note and velocity. The daemon maps
-    /// it to other notes.
+    /// it to another note.
     Note,
 }
 
@@ -325,8 +326,8 @@ impl Form {
     }
 }
 
-/// Data that the two callbacks and the measurement share. Frames are stored plus one; zero means
-/// that there is no frame yet.
+/// Data that the two callbacks and the measurement share. A frame number is stored plus one, so
+/// that zero can mean "no frame yet".
 struct Traffic {
     runs: AtomicBool,
     form: AtomicUsize,
@@ -393,14 +394,14 @@ impl ProcessHandler for Ear {
         }
         let form = self.traffic.form();
         for event in self.port.iter(scope) {
-            // A mapped note also ends, which is not counted.
+            // Do not count the note-off of a mapped note.
             if form == Form::Note && event.bytes.first() == Some(&0x80) {
                 continue;
             }
             let ahead =
                 form.read(event.bytes).map(|it| (it + form.numbers() - self.next % form.numbers()) % form.numbers());
-            // The numbers repeat. A number up to half of the range ahead is a new message; the
-            // other half are late messages.
+            // The numbers repeat. A number in the half of the range ahead is a new message. A
+            // number in the other half is a late message.
             let slot =
                 ahead.filter(|it| *it < form.numbers() / 2).and_then(|it| self.traffic.heard.get(self.next + it));
             let (Some(slot), Some(ahead)) = (slot, ahead) else {

@@ -1,8 +1,8 @@
 //! The daemon: starts, runs and stops all threads and services of one home.
 //!
-//! Threads: the owner (`owner`), the ports (`owner::ports`), the configuration file
-//! (`config_file`), the workers (`owner::dispatch`), and a small runtime for sockets. They
-//! communicate by messages. Each of the few locks has a comment with its reason.
+//! Threads: the owner (`owner`), the port scanner (`owner::ports`), the watcher of the
+//! configuration file (`config_file`), the workers (`owner::dispatch`), and two small runtimes for
+//! sockets. They communicate by messages. Each of the few locks has a comment with its reason.
 
 use crate::config_check;
 use crate::config_file;
@@ -52,18 +52,19 @@ pub struct Options {
     pub log: Log,
     /// The text that is written to `config.toml` if the file does not exist.
     pub first_config: Cow<'static, str>,
-    /// Additional devices that are not in the file, until the daemon stops.
+    /// Devices that are added to those in the file. They exist until the daemon stops.
     pub extra_devices: Vec<Device>,
 }
 
-/// Parts of a machine that tests replace.
+/// The parts of the machine that a test can replace.
 #[derive(Default)]
 pub struct Machine {
     /// The desktop session to type on and to watch.
     pub desktop: Session,
     /// Further MIDI backends. Each gets the daemon's clock and a callback for changes to its ports.
     pub backends: Vec<MakeBackend>,
-    /// Whether questions are announced on the desktop when no console is in front.
+    /// Whether approval requests are shown as desktop notifications while no console page is
+    /// visible.
     pub notifications: bool,
 }
 
@@ -81,7 +82,7 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// A daemon that is ready. [`Daemon::stop`] stops it cleanly.
+/// A running daemon. [`Daemon::stop`] stops it cleanly.
 pub struct Daemon {
     handle: OwnerHandle,
     waker: Waker,
@@ -99,7 +100,7 @@ pub struct Daemon {
     ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
-    // The lock is dropped last, because another daemon may then use the home.
+    // Dropped last: when the lock is gone, another daemon may use the home.
     lock: LockFile,
 }
 
@@ -135,7 +136,7 @@ impl Daemon {
         let config_file::Opened { watcher: mut config_watcher, serving, error: config_error } = opened;
 
         // Two workers: a call is answered in the task that reads it, so one worker serves a client
-        // while the other is free for the next. Long computations and disk access run on the
+        // while the other is free for the next client. Long computations and disk access run on the
         // blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         // Use separate threads for requests from people, so that AI clients cannot delay them.
@@ -159,7 +160,7 @@ impl Daemon {
         let owner_thread: Arc<OnceLock<std::thread::Thread>> = Arc::default();
         let bell = {
             let owner = owner_thread.clone();
-            // Unparking neither locks nor allocates.
+            // Device callbacks call this function. `unpark` neither locks nor allocates.
             Bell::new(move || {
                 if let Some(owner) = owner.get() {
                     owner.unpark();

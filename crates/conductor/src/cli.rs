@@ -256,11 +256,12 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
     };
     let remember = |line: &str| {
         if let Some(note) = &note {
-            // If the keychain does not respond now, the daemon writes the note at its next start.
+            // If the keychain does not respond now, the daemon stores the checkpoint at its next
+            // start.
             let _ = note.write(line);
         }
     };
-    // Lock the home, so that no daemon starts between the check and the acceptance.
+    // Lock the home, so that no daemon starts before the log is accepted.
     let accepts = matches!(command, audit::AuditCommand::AcceptRollback)
         || matches!(command, audit::AuditCommand::Verify(args) if args.accept);
     let lock = match accepts && !daemon_runs {
@@ -292,7 +293,7 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
         clock: &clock,
         ids: &ids,
         json: out.is_json(),
-        // A bar would mix with records on the same terminal.
+        // No progress bar on a terminal that shows the exported records.
         progress: io::stderr().is_terminal() && !(exports_to_stdout(command) && io::stdout().is_terminal()),
     };
     let code = audit::run(command, &context, out.writer(), &mut io::stderr());

@@ -89,7 +89,8 @@ impl Checked {
         remarks.map(config_file::one_line).collect()
     }
 
-    /// The presses that wait because another gesture begins in the same way, and for how long.
+    /// The presses that are delayed because another gesture starts with the same press, and their
+    /// delays.
     pub fn waits(&self) -> Vec<String> {
         match &self.found {
             Some(Ok(serving)) => timing_report::waits(&serving.config).iter().map(ToString::to_string).collect(),

@@ -118,7 +118,7 @@ pub enum Arrival {
     Refused(Refusal),
 }
 
-/// The reason for reading the file, which decides which changes are accepted.
+/// Why the file is read. The reason decides which changes are accepted.
 enum Word {
     /// The file changed, and no person has accepted the change.
     None,
@@ -335,7 +335,7 @@ impl ConfigWatcher {
             }
         } else if !self.fresh {
             let (accepted, text) = (self.accepted.clone(), self.serving.text.clone());
-            // `save` can only fail for `Word::Person`.
+            // `save` returns an error only for `Word::Person`.
             let _ = self.save(&accepted, text.as_deref(), &Word::None);
         }
     }

@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// The configuration of the demo. A test loads it, like every example.
+/// The configuration of the demo. A test loads it, as it does every example.
 pub const CONFIG: &str = include_str!("../../../examples/demo.toml");
 
 /// A Max patch of a small synthesizer.

@@ -94,10 +94,10 @@ pub struct Gateway {
     /// The links and sessions of the console.
     pub consoles: Arc<Sessions>,
     pub audit: Arc<DaemonLog>,
-    /// The `[audit]` section with which the log was opened. A change takes effect at the next
+    /// The `[audit]` section at the start of the daemon. A changed section takes effect at the next
     /// start.
     audit_section: config::Audit,
-    /// The `[patch]` section with which the patches were opened. A change takes effect at the next
+    /// The `[patch]` section at the start of the daemon. A changed section takes effect at the next
     /// start.
     patch_section: config::Patch,
     live_section: config::Live,
@@ -210,7 +210,7 @@ impl Gateway {
         webhooks.configure(&config.webhooks);
         let cluster = Cluster::new(&studio, &audit, owner, runtime.clone(), log);
         cluster.configure(&config.cluster);
-        // Weak references, because these parts have a reference to the studio.
+        // Use weak references, because these parts refer to the studio.
         let (listeners, senders, rigs) = (Arc::downgrade(&http), Arc::downgrade(&webhooks), Arc::downgrade(&cluster));
         studio.report_network(move || NetworkNow {
             http: listeners.upgrade().map(|it| it.now()).unwrap_or_default(),

@@ -60,7 +60,7 @@ impl Log {
         }))
     }
 
-    /// Waits for a short time until all lines so far are written.
+    /// Waits until all lines so far are written, but at most `LAST_WORDS`.
     pub fn flush(&self) {
         let (done, written) = mpsc::sync_channel(1);
         if self.0.lines.try_send(Line::Flush(done)).is_ok() {
@@ -68,7 +68,7 @@ impl Log {
         }
     }
 
-    /// From now on, removes the scrubber's secrets from all lines.
+    /// Removes secrets from all later lines, with this scrubber.
     pub fn clean_by(&self, scrubber: &Arc<Scrubber>) {
         let _ = self.0.scrubber.set(Arc::clone(scrubber));
     }

@@ -92,7 +92,7 @@ enum By {
 
 pub(crate) struct Owner {
     parts: Parts,
-    /// The engine and the data to decide an event. The owner holds it except while it waits.
+    /// The engine and the data to decide an event. The owner holds the desk, except while it waits.
     desk: Held<Desk>,
     table: Arc<Table>,
     started: Micros,
@@ -102,7 +102,7 @@ pub(crate) struct Owner {
     /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
     statistics: Statistics,
-    /// Number of failed actions that the engine counts as performed.
+    /// Number of actions that failed, although the engine counts them as performed.
     actions_undone: u64,
     /// Number of actions whose effects have been carried out.
     counted: u64,
@@ -110,9 +110,9 @@ pub(crate) struct Owner {
     /// A configuration that waits for the end of the performance lock.
     waiting: Option<Arc<ConfigInForce>>,
     awaiting_ready: Vec<Reply<()>>,
-    /// Replies to send, each with its time.
+    /// Replies that are sent at a given time.
     alarms: Vec<(Micros, Reply<()>)>,
-    /// Messages to send, each when its port is open.
+    /// Messages that are sent when their port is open.
     outgoing: Vec<(DeviceSlot, Outgoing)>,
     monitors: Vec<async_mpsc::Sender<TraceRecord>>,
     /// Trace records before this number have been sent to the monitors.
@@ -127,7 +127,7 @@ pub(crate) struct Owner {
     /// How often each mapping fired, by mode and id.
     firings: Firings,
     /// The first trace record whose firing is not counted yet. Absent until a page or a monitor is
-    /// opened: before that, nobody reads the counts.
+    /// opened, because before that the counts are not used.
     uncounted: Option<u64>,
     /// Whether to report that the state changed, at the end of this turn.
     state_changed: bool,
@@ -243,7 +243,7 @@ impl Owner {
         });
     }
 
-    /// The time at which the local time in conditions changes.
+    /// The start of the next minute. Conditions may depend on the local time.
     fn next_minute(&self) -> Micros {
         let clock = &self.parts.clock;
         clock.now().plus_us((60_000 - clock.wall_ms() % 60_000) * 1000)

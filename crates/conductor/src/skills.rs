@@ -63,7 +63,7 @@ impl Skill {
     }
 }
 
-/// The digest in the form of the protocol.
+/// The digest in the format of the protocol: `sha256:` and hex digits.
 pub fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|it| format!("{it:02x}")).collect();
     format!("sha256:{hex}")

@@ -38,7 +38,7 @@ impl fmt::Display for KeyId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     pub log_id: Uuid,
-    /// Last covered record.
+    /// Number of the last covered record.
     pub seq: Seq,
     /// Hash of the last covered record.
     pub hash: Digest,
@@ -99,8 +99,8 @@ impl Checkpoint {
         Some((Uuid::parse_str(&wire.log_id).ok()?, wire.seq))
     }
 
-    /// Reads a line without checking its signature, for a comparison with a log whose key may have
-    /// been replaced.
+    /// Reads a line without checking its signature. Used to compare the line with a log whose key
+    /// may have been replaced.
     pub fn unverified(line: &[u8]) -> Option<Self> {
         let Wire { log_id, seq, hash, ts, .. } = serde_json::from_slice(line).ok()?;
         Some(Self { log_id: Uuid::parse_str(&log_id).ok()?, seq, hash, ts })

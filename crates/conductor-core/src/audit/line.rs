@@ -20,7 +20,8 @@ const SUFFIX_TAIL: &[u8] = b"\"}";
 /// Length of the longest line. The writer shortens long texts, so that no line exceeds this length.
 pub const MAX_LINE: usize = 256 * 1024;
 
-/// The end of a log, to which the next record will be linked. A running daemon reports it.
+/// The last record of a log. The next record contains the hash of this record. A running daemon
+/// reports the head of its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub log_id: Uuid,
@@ -180,9 +181,9 @@ pub enum LineError {
     Shape,
     /// The hash in the line is not the hash of its bytes.
     Hash {
-        /// Hash of the bytes.
+        /// The hash that was computed from the bytes.
         expected: Digest,
-        /// Hash in the line.
+        /// The hash that the line contains.
         found: Digest,
     },
     /// The line is not a record.
@@ -241,7 +242,7 @@ fn call_links(body: &[u8]) -> Option<Links<'_>> {
     })
 }
 
-/// `,"prev":"sha256:<64 hex>"`
+/// Length of `,"prev":"sha256:<64 hex>"` in bytes.
 const PREV_LEN: usize = 9 + Digest::TEXT_LEN + 1;
 
 fn quoted<'a>(text: &'a str, key: &str, len: usize) -> Option<(&'a str, &'a str)> {
@@ -263,7 +264,7 @@ mod tests {
     use crate::audit::record::InputHasher;
     use serde_json::json;
 
-    /// The specified test vector of the format.
+    /// The test vector in the specification of the format.
     const VECTOR: [&str; 2] = [
         r#"{"v":1,"seq":0,"ts":"2026-01-02T03:04:05.000Z","phase":"segment","log_id":"5e0c8b1e-0000-4000-8000-000000000001","segment":1,"prev_segment":null,"prev":null,"hash":"sha256:cbf0b0519410fafdc40c900c21ead3dad8fb3a32a53f909b0abfd438c1f35225"}"#,
         r#"{"v":1,"seq":1,"ts":"2026-01-02T03:04:06.000Z","phase":"intent","call":"c1","principal":"socket:1000/demo","tool":"filesystem.delete","input_hash":"hmac-sha256:14b28605323ec0a24080d8645afe82be12ba51d2e9cdaa9903a055c51bb61c7e","prev":"sha256:cbf0b0519410fafdc40c900c21ead3dad8fb3a32a53f909b0abfd438c1f35225","hash":"sha256:9fd07b700ea8eaf7f0e4a23543f5789f50240ba7f14105b533f65e12e1fdaf1f"}"#,

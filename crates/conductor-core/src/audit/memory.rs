@@ -3,8 +3,8 @@
 //! rolled back together with its checkpoint file.
 //!
 //! A copy is stored only after the same line is on the disk in the checkpoint file, and no line is
-//! ever removed from that file. So the file contains the line of every copy, even after a crash, a
-//! rotation or the removal of old segments. Not here: reading and writing the copies.
+//! ever removed from that file. So the checkpoint file contains the line of every copy, even after
+//! a crash, a rotation or the removal of old segments. Not here: reading and writing the copies.
 
 use std::fmt;
 

@@ -25,16 +25,16 @@ const MAX_DETAIL: usize = 16 * 1024;
 /// Id and time of a record. The time of an outcome is the end of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// UUIDv7.
+    /// Id of the record, a UUIDv7.
     pub id: Uuid,
-    /// Wall-clock time.
+    /// Wall-clock time of the record.
     pub ts: Timestamp,
 }
 
 /// One record without its number and its link to the previous record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
-    /// First line of each file.
+    /// The first line of each segment file.
     Segment {
         /// Random id of the log.
         log_id: Uuid,
@@ -117,7 +117,7 @@ pub struct OutcomeFacts {
     pub attempts: u32,
     /// Time from receiving the call to its end.
     pub duration_ms: u64,
-    /// Size of the result.
+    /// Size of the result in bytes.
     pub output_bytes: u64,
 }
 

@@ -77,7 +77,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault at `seq`.
+    /// Creates a fault at record `seq`.
     pub fn new(verdict: Verdict, seq: Seq, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self { verdict, seq, expected: expected.into(), found: found.into() }
     }
@@ -635,8 +635,8 @@ impl Verifier {
             Some(anchor) => seq.saturating_sub(anchor),
             None => (seq + 1).saturating_sub(first),
         });
-        // Use the highest record of any signed checkpoint, even if the log differs from that
-        // checkpoint. Such a difference is reported as a fork.
+        // Use the record number of the last signed checkpoint, even if the log differs from that
+        // checkpoint. The difference is reported separately as a fork.
         let said = self.anchors.iter().rev().find(|anchor| anchor.signed).map(|anchor| anchor.seq);
         let lag = last.map_or(0, |(seq, _)| said.map_or(unanchored, |anchor| seq.saturating_sub(anchor)));
         let most = if said.is_some() { MAX_LAG } else { MAX_UNSIGNED };

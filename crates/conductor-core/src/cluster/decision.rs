@@ -2,7 +2,7 @@
 //!
 //! A decision is signed over the digest of the whole question, so it is valid only for exactly what
 //! the person was shown. [`judge`] checks a decision against the record, the policy and the keys of
-//! the asked rig. Not here: who may sign, that is whether a person is present.
+//! the asked rig. Not here: the check that a person is present before a decision is signed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,12 +20,14 @@ use crate::policy::{Channel, Floor, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
 
-/// Maximum number of questions in one message, and the maximum size of one question. A larger
-/// question can be answered only at its rig, because a person must see all of it.
+/// Maximum number of questions in one message.
 pub const MAX_QUESTIONS: usize = 64;
-/// Largest shared question, in bytes of JSON.
+/// Maximum size of a shared question, in bytes of JSON. A larger question can be answered only at
+/// its own rig, because a person must see all of it.
 pub const MAX_QUESTION: usize = 8 * 1024;
-/// Longest time that a decision may be older or newer than the rig's clock.
+/// Maximum difference between the clocks of two rigs. The time of a decision may be at most this
+/// long before its question was made, and at most this long after the present time of the asked
+/// rig.
 pub const MAX_SKEW_MS: u64 = 120_000;
 const MAX_BY: usize = 128;
 
@@ -78,11 +80,11 @@ impl Question {
         (size <= MAX_QUESTION).then_some(question)
     }
 
-    /// Digest of the question of this rig. A decision names it.
+    /// Digest of the question and of the name of its rig. A decision contains this digest.
     pub fn digest(&self, rig: &str) -> Digest {
         let value = json!([rig, self]);
-        // All members have a canonical form. Should one have none, the digest of the plain text is
-        // as good, because both rigs run the same code.
+        // All members have a canonical form. If a member had none, both rigs would hash the plain
+        // text and still get the same digest, because they run the same code.
         Digest::of_json(&value).unwrap_or_else(|_| Digest::of(value.to_string().as_bytes()))
     }
 }
@@ -238,8 +240,8 @@ pub struct Asked<'a> {
     pub now: Timestamp,
 }
 
-/// Checks a decision about the question `id` in every respect. Returns the decision and the name of
-/// the enrolled key.
+/// Checks a decision about the question `id` against the state of the asked rig. Returns the
+/// decision and the name of the enrolled key.
 pub fn judge<'a>(bytes: &[u8], id: Uuid, asked: &Asked<'a>) -> Result<(Decision, &'a str), DecisionError> {
     let (decision, decider) = Decision::read(bytes, asked.deciders)?;
     if decision.rig != asked.rig || decision.id != id {
@@ -352,7 +354,7 @@ mod tests {
         assert_eq!(judged(&early.to_json(), Some(&fine), &all), Err(DecisionError::Time));
         let late = Decision::sign(RIG, &question, Answer::Allow, now().plus_millis(400_000), "x", &key(1));
         assert_eq!(judged(&late.to_json(), Some(&fine), &all), Err(DecisionError::Time));
-        // A signature of another key, with the name of the enrolled one.
+        // This decision names the enrolled key, but another key signed it.
         let forged = Decision { sig: signed(&fine, 2, Answer::Allow).sig, ..yes.clone() };
         assert_eq!(judged(&forged.to_json(), Some(&fine), &all), Err(DecisionError::Signature));
         let flipped = Decision { answer: Answer::Deny, ..yes };
@@ -378,7 +380,8 @@ mod tests {
             let mut bytes = signed(&record, 1, Answer::Allow).to_json();
             let at = at % bytes.len();
             bytes[at] ^= flip;
-            // JSON has several forms of the same text. The signed content must be equal.
+            // Some changed bytes are only another JSON form of the same content. Such a decision is
+            // accepted, so check that its content is equal.
             if let Ok(answer) = judged(&bytes, Some(&record), &[decider(1, Tier::ALL)]) {
                 let read: Decision = serde_json::from_slice(&bytes).unwrap();
                 prop_assert_eq!(read, signed(&record, 1, answer));

@@ -1,7 +1,7 @@
 //! The streams of a NATS server for several rigs, and the server's configuration file.
 //!
 //! Each rig may write only to its own subjects, and no rig may use the API of streams. The
-//! administrator's key can create streams. It cannot change or delete one.
+//! administrator's key can create streams, but not change or delete them.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{ASKS, DECISIONS, PRESENCE, checkpoint_subject, presence_subject, record_subject, witness_stream};
 use crate::config::ClusterRig;
 
-/// A rig that is silent for this time is shown as unknown.
+/// The state of a rig is shown as unknown if the rig has sent nothing for this time.
 pub const PRESENCE_TTL_MS: u64 = 15_000;
 const MS: u64 = 1_000_000;
 const DAY_NS: u64 = 86_400_000 * MS;
@@ -22,7 +22,8 @@ pub struct Server<'a> {
     pub listen: &'a str,
     /// Folder of the streams.
     pub store: &'a str,
-    /// Files of the certificate and its key. Without them, only loopback is served.
+    /// Files of the certificate and its key. Without these files, the server uses no TLS, and only
+    /// rigs on the same machine connect to it.
     pub tls: Option<(&'a str, &'a str)>,
     /// Public key of the administrator, who creates the streams.
     pub admin: &'a str,
@@ -49,7 +50,7 @@ pub fn streams(rigs: &[ClusterRig]) -> Vec<(String, Value)> {
     });
     let shared = [
         stream(ASKS, &["ask.*".to_owned()], json!({ "max_msgs_per_subject": 1, "max_age": DAY_NS })),
-        // With these three keys, the server itself refuses a second decision.
+        // The first three keys make the server refuse a second decision about a question.
         stream(
             DECISIONS,
             &["decide.*.*".to_owned()],

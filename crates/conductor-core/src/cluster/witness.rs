@@ -1,9 +1,9 @@
 //! The witness of an audit log: copies of its records and checkpoints on a server that the rig can
 //! add to, but not change. Decides what is published, and compares a log with its witness.
 //!
-//! A rig that is taken over can replace its log, its checkpoints and its keys. It cannot remove the
-//! messages that it published before. The hash of each record covers all earlier records, so one
-//! equal hash proves that everything before it is equal too.
+//! An attacker who controls a rig can replace its log, its checkpoints and its keys, but cannot
+//! remove the messages that the rig published before. The hash of each record covers all earlier
+//! records, so one equal hash proves that everything before it is equal too.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub fn checkpoint_id(line: &[u8]) -> String {
     format!("checkpoint/{}", Digest::of(line))
 }
 
-/// The record that the witness has last.
+/// The last record in the witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastRecord {
     /// Number of the record.
@@ -85,7 +85,8 @@ impl Witness {
         }
         self.last = self.last.max(Some(links.seq));
         self.claim(links.seq, hash, "the witness");
-        // The record names the hash of the one before it, which may be an unpublished read.
+        // The record also contains the hash of the previous record, which may be an unpublished
+        // read.
         let prev = links.prev.and_then(|it| Digest::from_text(it.as_bytes()));
         if let Some((seq, prev)) = links.seq.checked_sub(1).zip(prev) {
             self.claim(seq, prev, "the next record in the witness");
@@ -93,7 +94,7 @@ impl Witness {
     }
 
     /// Adds the next checkpoint. Its signature is not checked, because the rig's key may have been
-    /// replaced; the server's order and the hash decide.
+    /// replaced. For each record, the hash that the server received first is the correct one.
     pub fn checkpoint(&mut self, line: &[u8]) {
         let Some(Checkpoint { log_id, seq, hash, .. }) = Checkpoint::unverified(line.trim_ascii_end()) else {
             let expected = "a checkpoint in the witness";
@@ -127,7 +128,7 @@ impl Witness {
         }
     }
 
-    /// Ends the reading. The log is compared next, line by line.
+    /// Ends reading the witness, and starts the comparison with the log.
     pub fn compare(self) -> Comparison {
         Comparison { witness: self, equal: 0, unpublished: 0, gap: None, first: None, is_forked: false }
     }
@@ -170,7 +171,8 @@ impl Comparison {
         match self.witness.claims.remove(&seq) {
             Some((known, _)) if known == hash => self.equal += 1,
             Some((known, source)) => {
-                // Every later hash differs too, so only the first one is reported.
+                // After the first different hash, all later hashes differ too. Report only the
+                // first one.
                 if !self.is_forked {
                     let expected = format!("{known}, according to {source}");
                     self.witness.faults.push(Fault::new(Verdict::Forked, seq, expected, hash.to_string()));
@@ -300,15 +302,15 @@ mod tests {
         // The log is ahead of the witness.
         let ahead = compare(witness(&lines[..30]), id, &lines);
         assert_eq!((verdict(&ahead), ahead.unpublished), (None, 7));
-        // Deleted, truncated or rolled back, replaced.
+        // The log was deleted, truncated or replaced.
         assert_eq!(verdict(&compare(witness(&lines), id, &[])), Some(Verdict::Missing));
         assert_eq!(verdict(&compare(witness(&lines), id, &lines[..20])), Some(Verdict::Truncated));
         let (other, forked) = log(2, 40, 0);
         assert_eq!(verdict(&compare(witness(&lines), other, &forked)), Some(Verdict::Forked));
-        // A log that was rolled back and continued.
+        // The log was rolled back and then continued.
         let (_, continued) = log(1, 40, 19);
         assert_eq!(verdict(&compare(witness(&lines), id, &continued)), Some(Verdict::Forked));
-        // A gap and a duplicate in the witness.
+        // The witness has a gap, or a duplicate.
         let mut gap = Witness::default();
         lines
             .iter()

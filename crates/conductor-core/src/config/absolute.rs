@@ -1,5 +1,5 @@
-//! Which texts are absolute paths on a system. The rules work on text alone, so that the rules of
-//! every system are tested on every system.
+//! Decides which texts are absolute paths on an operating system. The rules use only the text of
+//! the path, so the rules of each system can be tested on every system.
 //!
 //! Not here: whether the file exists, and where links lead.
 
@@ -13,7 +13,7 @@ pub(crate) fn beginning(platform: Option<Platform>) -> &'static str {
     }
 }
 
-/// A program that could be allowed under this name, for help texts.
+/// An example path of a program with this name, for help texts.
 pub(crate) fn program(name: &str, platform: Option<Platform>) -> String {
     match platform {
         Some(Platform::Windows) => format!("C:\\Windows\\System32\\{}.exe", name.trim_end_matches(".exe")),
@@ -21,8 +21,8 @@ pub(crate) fn program(name: &str, platform: Option<Platform>) -> String {
     }
 }
 
-/// Whether a path names the same file in every working folder. If the system is unknown, the paths
-/// of all systems are accepted.
+/// Whether a path is absolute: it names the same file in every working folder. If the system is
+/// unknown, the absolute paths of all systems are accepted.
 pub(crate) fn is_absolute(path: &str, platform: Option<Platform>) -> bool {
     match platform {
         Some(Platform::Linux | Platform::MacOs) => path.starts_with('/'),
@@ -31,14 +31,15 @@ pub(crate) fn is_absolute(path: &str, platform: Option<Platform>) -> bool {
     }
 }
 
-/// Whether a path contains a step to a parent folder.
+/// Whether a path contains a `..` step to a parent folder.
 pub(crate) fn goes_up(path: &str) -> bool {
     // Windows ignores spaces at the end of a name.
     path.split(is_separator).any(|it| it.trim_end() == "..")
 }
 
-/// `C:\folder` or `C:/folder`. `C:folder` is relative to the working folder of that drive, and a
-/// later colon selects an alternate stream.
+/// Whether a path has the form `C:\folder` or `C:/folder`. Two other forms are refused: `C:folder`
+/// is relative to the working folder of the drive, and a second colon selects an alternate data
+/// stream.
 fn is_on_a_drive(path: &str) -> bool {
     let mut letters = path.chars();
     letters.next().is_some_and(|it| it.is_ascii_alphabetic())
@@ -47,7 +48,8 @@ fn is_on_a_drive(path: &str) -> bool {
         && !letters.any(|it| it == ':')
 }
 
-/// `\\server\share\folder`. The servers `?` and `.` would select the namespace of devices.
+/// Whether a path has the form `\\server\share\folder`. The servers `?` and `.` are refused,
+/// because they select the device namespace of Windows.
 fn is_on_a_server(path: &str) -> bool {
     let Some(rest) = path.strip_prefix("\\\\").or_else(|| path.strip_prefix("//")) else { return false };
     let mut parts = rest.split(is_separator);

@@ -46,9 +46,9 @@ named_enum! {
 named_enum! {
     /// When the record of a read-only call is written to the disk.
     pub enum ReadOnlySync {
-        /// Soon after the reply.
+        /// The record is written soon after the reply.
         Soon = "soon",
-        /// Before the reply.
+        /// The record is written before the reply.
         BeforeReply = "before_reply",
     }
 }

@@ -90,18 +90,18 @@ named_enum! {
     /// Which ports of a device are opened.
     #[derive(Default)]
     pub enum Direction {
-        /// Only its input.
+        /// Only the input is opened.
         Input = "Input",
-        /// Only its output.
+        /// Only the output is opened.
         Output = "Output",
-        /// Both.
+        /// Input and output are opened.
         #[default]
         Bidirectional = "Bidirectional",
     }
 }
 
 impl Direction {
-    /// Whether input is opened.
+    /// Whether the input is opened.
     pub fn has_input(self) -> bool {
         match self {
             Direction::Input | Direction::Bidirectional => true,
@@ -109,7 +109,7 @@ impl Direction {
         }
     }
 
-    /// Whether output is opened.
+    /// Whether the output is opened.
     pub fn has_output(self) -> bool {
         match self {
             Direction::Output | Direction::Bidirectional => true,
@@ -144,8 +144,9 @@ pub enum Matcher {
     CoreMidiUniqueId(i64),
 }
 
-/// A device with a fault keeps its alias, even if the alias is invalid, so that rows that name the
-/// device stay valid. All other keys have their defaults, so the device matches and opens no port.
+/// Reads a device. A device with a fault keeps its alias, even if the alias is invalid, so that
+/// rows with this alias stay valid. All other keys have their defaults, so the device matches and
+/// opens no port.
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let before = r.errors();
     let device = table().read(r, node);
@@ -165,8 +166,8 @@ fn complete(mut device: Device, r: &mut Reader<'_>, f: &Fields<'_>) -> Device {
     }
     let items = f.peek("matchers").and_then(Node::items).unwrap_or_default();
     for (index, (item, matcher)) in items.iter().zip(&device.matchers).enumerate() {
-        // Entries with a fault were left out. The indexes below are correct only if there were
-        // none.
+        // `device.matchers` contains no entries with a fault. The indexes of both lists agree only
+        // if no entry has a fault.
         if items.len() == device.matchers.len() {
             let warn = |r: &mut Reader<'_>| warn_if_it_cannot_match(r, item, matcher, device.protocol);
             r.under("matchers", |r| r.at_index(index, warn));

@@ -161,8 +161,8 @@ pub(crate) fn hash(help: &'static str) -> impl Form<Out = Digest> {
     by(move |r, it| r.digest(it, Some(help)))
 }
 
-/// A list, or a set, in which no value occurs twice. In a list, an entry with a fault is left out.
-/// A set with a fault is refused as a whole.
+/// A list, or a set. A set must not contain a value twice. In a list, an entry with a fault is left
+/// out. A set with a fault is refused as a whole.
 pub(crate) struct List<F> {
     of: F,
     least: usize,

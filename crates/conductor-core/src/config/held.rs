@@ -46,7 +46,7 @@ const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_outpu
 pub struct Accepted {
     /// The configuration in force, as a JSON tree.
     pub tree: Value,
-    /// Rows that type keys or text, without a person's acceptance. They are in force, and `status`
+    /// Rows that type keys or text and that no person has accepted. They are in force, and `status`
     /// lists them.
     pub typing: BTreeSet<String>,
     /// Whether the accepted configuration could not be verified. If so, nothing is granted, and
@@ -410,8 +410,8 @@ fn all_rows(config: &Config) -> impl Iterator<Item = (&str, &super::Rows)> {
     modes.chain(std::iter::once((GLOBAL, &config.global)))
 }
 
-/// Disables the held rows and returns them. Also returns the rows that type keys or text without a
-/// person's acceptance.
+/// Disables the held rows and returns them. Also returns the rows that type keys or text and that
+/// no person has accepted.
 fn hold_rows(config: &mut Config, base: &BTreeSet<String>, accepted: &Accepted) -> (Vec<HeldRow>, BTreeSet<String>) {
     let (mut held, mut typing) = (Vec::new(), BTreeSet::new());
     let modes = config.modes.iter_mut().map(|it| (it.name.clone(), &mut it.rows));

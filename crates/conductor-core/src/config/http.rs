@@ -130,9 +130,11 @@ row! {
 named_enum! {
     /// The form of the signature of an incoming webhook.
     pub enum HookSignature {
-        /// `X-Conductor-Signature`, with a time that may differ by five minutes.
+        /// `X-Conductor-Signature`. The signature contains a time, which may differ from the clock
+        /// of this machine by five minutes.
         Conductor = "conductor",
-        /// `X-Hub-Signature-256`, as GitHub signs. It has no time, so each body is accepted once.
+        /// `X-Hub-Signature-256`, the header of GitHub. The signature contains no time, so each
+        /// body is accepted only once.
         Github = "github",
     }
 }
@@ -166,9 +168,9 @@ named_enum! {
     /// A permission of a token.
     #[derive(PartialOrd, Ord)]
     pub enum Scope {
-        /// Calling tools.
+        /// The token may call tools.
         Call = "call",
-        /// Reading status and events.
+        /// The token may read status and events.
         Observe = "observe",
     }
 }

@@ -1,5 +1,5 @@
-//! Reads JSON arguments of a tool with the same code as the configuration file. Faults have a JSON
-//! pointer instead of a line.
+//! Reads JSON arguments of a tool with the same code that reads the configuration file. A fault has
+//! a JSON pointer instead of a line number.
 //!
 //! Not here: checks of mode, device and port names. These checks need the whole file, so the
 //! planner does them.

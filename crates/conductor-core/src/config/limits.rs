@@ -9,7 +9,7 @@ use super::section::{Keys, Table, table};
 use crate::breaker::Settings;
 use std::collections::BTreeMap;
 
-/// `[circuit]`, with the complete settings of each tool.
+/// The section `[circuit]`, with the complete settings of each tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circuit {
     /// Settings of tools that have no entry in `tools`.

@@ -41,9 +41,9 @@ section! {
 named_enum! {
     /// `[live] host`: the target of calls that name no Set.
     pub enum LiveHostChoice {
-        /// The script in Live, then AbletonOSC, then `default_set`.
+        /// The first available target: the script in Live, then AbletonOSC, then `default_set`.
         Auto = "auto",
-        /// Always `default_set`.
+        /// The target is always `default_set`.
         Document = "document",
         /// The AbletonOSC script in Live.
         AbletonOsc = "abletonosc",

@@ -60,7 +60,7 @@ named_enum! {
         Patch = "patch",
         /// The tools of a running show, without edits.
         Stage = "stage",
-        /// The tools that the first documents of the product name.
+        /// The tools that are named in the first documents of the product.
         Seed = "seed",
         /// All tools.
         All = "all",

@@ -48,7 +48,7 @@ section! {
 named_enum! {
     /// How Pd runs.
     pub enum PdMode {
-        /// No Pd.
+        /// Pd is not used.
         Off = "off",
         /// The daemon starts Pd.
         Spawn = "spawn",

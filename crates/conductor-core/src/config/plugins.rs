@@ -57,12 +57,12 @@ named_enum! {
     /// Whether a failed call of a plugin is repeated automatically.
     #[derive(Default)]
     pub enum PluginRetry {
-        /// Only if the plugin declares the tool idempotent.
+        /// A failed call is repeated only if the plugin declares the tool idempotent.
         #[default]
         Declared = "declared",
-        /// After every failure.
+        /// A failed call is always repeated.
         Always = "always",
-        /// Never.
+        /// A failed call is never repeated.
         Never = "never",
     }
 }
@@ -84,7 +84,7 @@ impl Plugin {
         Plugin { file: file.into(), ..Plugin::default() }
     }
 
-    /// Everything that an approval for a tool of this plugin depends on, as JSON.
+    /// All settings of the plugin as JSON. An approval for a tool of the plugin depends on them.
     pub fn to_json(&self) -> Value {
         json!(self)
     }

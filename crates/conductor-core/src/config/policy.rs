@@ -25,7 +25,7 @@ pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
     (!entries.iter().any(|entry| misspelt(&entry.key))).then(Policy::default)
 }
 
-/// Reports a fault in the policy as a whole at the value that causes the fault.
+/// Reports a fault that [`Policy::faults`] found, at the value that causes the fault.
 fn report(r: &mut Reader<'_>, f: &Fields<'_>, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
         let rules = f.peek("rules").and_then(Node::items).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn decides_something(rule: Rule, r: &mut Reader<'_>, f: &Fields<'_>) 
     rule
 }
 
-/// Reports the faults in the policy as a whole.
+/// Reports the faults that [`Policy::faults`] finds.
 pub(crate) fn report_faults(policy: Policy, r: &mut Reader<'_>, f: &Fields<'_>) -> Policy {
     for fault in policy.faults() {
         report(r, f, &fault);
@@ -127,8 +127,8 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
 
 fn args<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Value)>> {
     let map = r.object(node)?;
-    // A rule with such a value would never match, because calls with that value are refused before
-    // the rules are checked.
+    // Refuse values that have no canonical form. A rule with such a value would never match,
+    // because calls with the value are refused before the rules are checked.
     if let Err(fault) = digest::check(&Value::Object(map.clone())) {
         r.rule(&node.place, fault.to_string());
         return None;

@@ -97,10 +97,10 @@ pub(crate) struct Reader<'t> {
 struct Description {
     /// The schema of the value that was read last.
     schema: Value,
-    /// Name of the definition to describe, until its reader begins. Every later use of the name is
-    /// recorded as a reference.
+    /// Name of the definition to describe. It is cleared when the reader of the definition begins,
+    /// so that later uses of the name are recorded as references.
     name: Option<&'static str>,
-    /// Which variant of a tagged table is described, and the names of all its variants.
+    /// The index of the described variant of a tagged table, and the names of all variants.
     variant: usize,
     variants: &'static [&'static str],
 }
@@ -174,8 +174,8 @@ impl<'t> Reader<'t> {
         if is_described { Some(()) } else { self.describe(|| json!({ "$ref": format!("#/$defs/{name}") })) }
     }
 
-    /// While a description is recorded, stores that a value may have either form, and returns
-    /// `None`.
+    /// While a description is recorded, stores that a value may have the form of `one` or of
+    /// `other`, and returns `None`.
     pub fn describe_either<A, B>(
         &mut self,
         one: impl FnOnce(&mut Self) -> Option<A>,
@@ -186,7 +186,7 @@ impl<'t> Reader<'t> {
         self.describe(|| json!({ "oneOf": [one, other] }))
     }
 
-    /// While a description is recorded, the schema of the values that `read` accepts.
+    /// The schema of the values that `read` accepts. `None` if no description is recorded.
     fn described<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Value> {
         self.description.as_ref()?;
         read(self);
@@ -401,8 +401,8 @@ impl<'t> Reader<'t> {
         Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
     }
 
-    /// A list without duplicates. Values are compared after reading, so two names of one value are
-    /// duplicates.
+    /// A list without duplicates. Values are compared after they are read, so two different names
+    /// of the same value are duplicates.
     pub fn set<T: PartialEq>(
         &mut self,
         node: &'t Node,
@@ -997,7 +997,7 @@ impl<'t> Fields<'t> {
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
-    /// The value of a key. Does not count as a request for the key.
+    /// The value of a key. Unlike the other functions, this one does not make the key a known key.
     pub fn peek(&self, key: &str) -> Option<&'t Node> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
@@ -1098,8 +1098,8 @@ impl<'t> Fields<'t> {
             .find(|entry| !self.asked.contains(&entry.key.as_str()) && distance_is_small(&entry.key, key))
     }
 
-    /// Reads the `type` (or `change_type`), which decides what other keys are allowed. After a
-    /// fault in it, the other keys cannot be checked.
+    /// Reads the `type` (or `change_type`), which decides what other keys are allowed. If the type
+    /// has a fault, the other keys cannot be checked.
     pub fn tag(
         &mut self,
         reader: &mut Reader<'t>,
@@ -1162,8 +1162,8 @@ impl<'t> Fields<'t> {
 }
 
 impl DescribedKeys {
-    /// The schema of the table. The variant of a tagged table is completed by the caller of
-    /// [`describe_variants`].
+    /// The schema of the table. For a variant of a tagged table, the schema is incomplete: the
+    /// caller of [`describe_variants`] combines the variants.
     fn schema(self) -> Value {
         let mut schema = json!({});
         if !self.is_tagged {

@@ -47,7 +47,7 @@ fn table(out: &mut String, path: &str, schema: &Value) {
     }
 }
 
-/// The table that is the value of a key, with its brackets in the file.
+/// The schema of the table that a key contains, and the brackets of its header in the file.
 fn inner_table(value: &Value) -> Option<(&'static str, &'static str, &Value)> {
     let has_keys = |it: &Value| it["properties"].is_object();
     match value {

@@ -246,7 +246,7 @@ fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: 
     }
 }
 
-/// A cheap hash of a trigger: equal for equal triggers, and mostly different for different
+/// A key that is cheap to compare: equal for equal triggers, and mostly different for different
 /// triggers.
 fn rough(trigger: &crate::mapping::Trigger) -> (&'static str, Option<u8>, u32) {
     let key = |key: &Key| match key {

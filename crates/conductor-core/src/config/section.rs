@@ -104,7 +104,7 @@ pub(crate) fn table<T: Table>() -> TableForm<T> {
     TableForm { is_row: false, table: PhantomData }
 }
 
-/// An entry of a list or of a table of names.
+/// The form of an entry of a list or of a table of names.
 pub(crate) fn entry<T: Table>() -> TableForm<T> {
     TableForm { is_row: true, table: PhantomData }
 }

@@ -71,11 +71,11 @@ named_enum! {
 named_enum! {
     /// Which kinds of devices are opened.
     pub enum InputMode {
-        /// No gamepads.
+        /// Only MIDI devices are opened, no gamepads.
         MidiOnly = "MidiOnly",
-        /// No MIDI.
+        /// Only gamepads are opened, no MIDI devices.
         GamepadOnly = "GamepadOnly",
-        /// Every device.
+        /// MIDI devices and gamepads are opened.
         Both = "Both",
     }
 }

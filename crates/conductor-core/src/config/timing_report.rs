@@ -49,8 +49,9 @@ pub fn waits(config: &Config) -> Vec<WaitNote> {
                 let because = other.kind.name();
                 let same = |it: &&mut WaitNote| it.mode == mode.name && it.key == key && it.because == because;
                 match notes.iter_mut().find(same) {
-                    // The shortest long press decides whether the press is a long press, so use the
-                    // minimum. Any other gesture may delay the press, so use the maximum.
+                    // With several long presses, a press is decided at the shortest duration, so
+                    // use the minimum. With several gestures of another kind, a press is decided at
+                    // the longest timeout, so use the maximum.
                     Some(note) if matches!(other.kind, TriggerKind::LongPress { .. }) => {
                         note.wait_ms = note.wait_ms.min(wait_ms);
                     }

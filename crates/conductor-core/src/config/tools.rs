@@ -14,16 +14,16 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `[tools]`.
+/// The section `[tools]`.
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
-    /// `[tools.filesystem] roots`.
+    /// The key `roots` of `[tools.filesystem]`.
     pub roots: Vec<FileRoot>,
-    /// `[[tools.shell.commands]]`.
+    /// The rows of `[[tools.shell.commands]]`.
     pub commands: Vec<Template>,
-    /// `[tools.database.<name>]` by name, in the order of the file.
+    /// The sections `[tools.database.<name>]` by name, in the order of the file.
     pub databases: Vec<(String, Database)>,
-    /// `[tools.web]`.
+    /// The section `[tools.web]`.
     pub web: Web,
     /// The section as written in the file. An approval becomes stale when this text changes.
     pub written: Value,
@@ -111,14 +111,14 @@ named_enum! {
     /// itself.
     #[derive(Default)]
     pub enum KeyRung {
-        /// In the system's keychain.
+        /// The key is stored in the system's keychain.
         #[default]
         Keychain = "keychain",
-        /// In a systemd credential.
+        /// The key is stored in a systemd credential.
         Credential = "credential",
-        /// Derived from a passphrase that a person types.
+        /// The key is derived from a passphrase that a person types.
         Passphrase = "passphrase",
-        /// In a file in Conductor's home.
+        /// The key is stored in a file in Conductor's home.
         File = "file",
     }
 }
@@ -461,7 +461,7 @@ timeout_ms = 5000
             4,
             "{elsewhere:?}"
         );
-        // The paths of Unix depend on the current drive.
+        // On Windows, a Unix path is not absolute: it depends on the current drive.
         let unix = load_with(WHOLE, &Surroundings { platform: Some(Platform::Windows), ..Surroundings::default() });
         let refused = unix.diagnostics.iter().filter(|it| it.message.contains("is not an absolute path"));
         assert_eq!(refused.count(), 3, "{:?}", unix.diagnostics);

@@ -36,11 +36,11 @@ named_enum! {
         ApprovalPending = "approval.pending",
         /// An approval request has ended.
         ApprovalDecided = "approval.decided",
-        /// A circuit breaker has changed.
+        /// The state of a circuit breaker has changed.
         CircuitChanged = "circuit.changed",
-        /// A plugin has changed.
+        /// The status of a plugin has changed.
         PluginChanged = "plugin.changed",
-        /// The audit log has signed a record.
+        /// A checkpoint of the audit log was signed.
         AuditCheckpoint = "audit.checkpoint",
     }
 }

@@ -18,8 +18,8 @@ const QUEUE: usize = 4;
 /// without a delay could block the engine.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
-/// The maximum number of frames of a run: the file limits the depth of an action to 8 levels, and
-/// each level has at most one frame in addition to the frame of the next level.
+/// The maximum number of frames of a run. The file limits the depth of an action to 8 levels, and
+/// each level needs at most two frames.
 const FRAMES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +68,8 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// Called when the key of a press is up. Repetitions with `while_held` stop before their next
-    /// iteration.
+    /// Called when the key of a press is released. Repetitions with `while_held` stop before their
+    /// next iteration.
     pub(super) fn released(&mut self, press: PressId) {
         for run in &mut self.runs {
             if run.context.press.is_some_and(|it| it.id == press) {
@@ -94,7 +94,7 @@ impl Runs {
         CallTicket(self.serial)
     }
 
-    /// Allocates space for this many further runs, and frees the memory of finished ones.
+    /// Allocates space for this many further runs, and frees the memory of finished runs.
     pub(super) fn make_room(&mut self, more: usize) {
         self.spent.clear();
         self.spent.reserve(more);

@@ -19,7 +19,7 @@ const OWN_TURN_US: u64 = 1_000_000;
 /// A value that was read from a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// In the units of the target.
+    /// The value in the units of the target.
     pub value: f64,
     /// The value as a share of the whole range, 0..=1.
     pub share: f64,
@@ -119,7 +119,7 @@ impl State {
 
     fn take_over(&mut self, takeover: Takeover, source: f64) -> Option<f64> {
         let before = self.source.replace(source);
-        // The value of the target is unknown, so the value of the knob is used.
+        // The target's value is unknown, so send the knob's value.
         let Some(target) = self.target else { return Some(source) };
         match takeover {
             Takeover::Off => Some(source),
@@ -170,7 +170,8 @@ pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -
     if glue.input.is_none()
         && let Some(centre) = centre
     {
-        // The centre of a bipolar source becomes 0.5, although one side has one more step.
+        // The centre of a bipolar source becomes exactly 0.5, although the two sides have different
+        // numbers of steps.
         let half = if raw < centre {
             (raw - low) / (centre - low) * 0.5
         } else {

@@ -58,11 +58,11 @@ impl Effect {
 /// How keys are pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
-    /// Press and release.
+    /// The keys are pressed and released.
     Tap,
-    /// Press and hold.
+    /// The keys are pressed and held.
     Down,
-    /// Release.
+    /// The keys are released.
     Up,
 }
 
@@ -101,7 +101,7 @@ pub struct Placeholders {
     pub velocity: Option<u8>,
     /// The value of the control.
     pub value: Option<f64>,
-    /// The value as 0..=1.
+    /// The value of the control, scaled to 0..=1.
     pub unit: Option<f64>,
     /// The note of a key.
     pub note: Option<u8>,

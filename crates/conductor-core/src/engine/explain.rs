@@ -23,7 +23,8 @@ use std::borrow::Cow;
 pub struct Asked<'a> {
     /// The current mode.
     pub mode: &'a str,
-    /// The device of the event. If absent, the event is from a device that no rule names.
+    /// The device of the event. If absent, the event is explained as coming from a device that no
+    /// rule names.
     pub device: Option<&'a str>,
     /// Whether the device is muted.
     pub muted: bool,
@@ -147,8 +148,9 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
             candidates.push((row.map(|it| it.rank), candidate));
         }
     }
-    // Sort matching rules before the others, and each group by precedence. Rows without a rank are
-    // not in the compiled tables.
+    // Sort matching rules before the others. Each group is in this order: rules of the current mode
+    // and global rules, rules of other modes, rows without a rank. Rules of each kind are sorted by
+    // precedence. Rows without a rank are not in the compiled tables.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();
@@ -158,7 +160,7 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
     judge(config, event, asked, candidates)
 }
 
-/// Gestures that begin with a normal press.
+/// Gestures that begin like a single press.
 const LONGER: [&str; 4] = ["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"];
 
 fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<Candidate>) -> Explanation {

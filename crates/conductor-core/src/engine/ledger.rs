@@ -1,6 +1,6 @@
 //! The ledger of held notes, keys and pedals. Each of them stays in the ledger until the message
-//! that ends it (note-off, key up, pedal up) has been sent. So no note hangs, and no key stays
-//! down.
+//! that ends it (note-off, key up, pedal up) has been sent. So no note sounds forever, and no key
+//! stays down.
 
 use super::effect::{Effect, Stroke};
 use crate::action::Keystroke;
@@ -9,16 +9,16 @@ use crate::gesture::PressId;
 use crate::mapping::table::RowId;
 use std::sync::Arc;
 
-/// The event that ends an entry of the ledger.
+/// The owner of an entry of the ledger. It decides when the entry ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Press(PressId),
-    /// The trigger has no release. The entry ends when its mapping is removed or its device is
-    /// lost.
+    /// A mapping whose trigger has no release. The entry ends when the mapping is removed or its
+    /// device is lost.
     Mapping,
-    /// A timer.
+    /// A timer. The entry ends when the timer is due.
     Timer,
-    /// A pedal that was forwarded from a device. The entry ends when the device is lost.
+    /// A device whose pedal message was forwarded. The entry ends when the device is lost.
     Device,
     /// The connection of a tool. The entry ends when the connection closes.
     Tool(u64),
@@ -121,8 +121,8 @@ impl Ledger {
         self.end_where(|it| it.owner == Owner::Tool(connection), Cause::Outside, out);
     }
 
-    /// Ends the entries of mappings for which `moved` returns `None`, and gives the others their
-    /// new index.
+    /// Ends the entries of mappings for which `moved` returns `None`. The entries of other mappings
+    /// get the index that `moved` returns.
     pub fn move_mappings(&mut self, moved: impl Fn(RowId) -> Option<RowId>, out: &mut Vec<Effect>) {
         self.end_where(|it| it.mapping.is_some_and(|mapping| moved(mapping).is_none()), Cause::Outside, out);
         for entry in &mut self.entries {
@@ -130,8 +130,9 @@ impl Ledger {
         }
     }
 
-    /// Replaces the keystrokes of the old tables by equal ones of the new tables. The end of a held
-    /// key in a device callback must not free the last copy of a keystroke.
+    /// Replaces the keystrokes of the old tables with equal keystrokes of the new tables.
+    /// Otherwise, releasing a held key in a device callback could free the last reference to a
+    /// keystroke.
     pub fn move_keys(&mut self, keystrokes: &[&Arc<Keystroke>]) {
         let entries = self.entries.iter_mut().map(|it| &mut it.held);
         for held in entries.chain(self.waiting.iter_mut().map(|it| &mut it.0)) {
@@ -302,7 +303,7 @@ fn port_of(held: &Held) -> Option<DeviceSlot> {
 struct Sounding {
     port: DeviceSlot,
     channel: u8,
-    /// Absent for the pedal.
+    /// The note; absent for a pedal.
     note: Option<u8>,
 }
 

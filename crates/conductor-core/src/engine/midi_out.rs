@@ -26,7 +26,8 @@ impl Engine {
                 return self.note_on(firing, port, message, *duration_ms, out);
             }
             MidiOut::NoteOff { note, velocity } => {
-                // A release velocity is independent of the press velocity.
+                // Do not send the velocity of the press as a release velocity; the two are
+                // independent.
                 let by_trigger = matches!(velocity, Velocity::Trigger);
                 let velocity = if by_trigger { 0 } else { curves::velocity(*velocity, context.values.velocity) };
                 for _ in 0..self.ledger.take_note(port, channel, *note) {

@@ -1,5 +1,5 @@
-//! Everything except events and deadlines that changes the engine: the mode, a new configuration,
-//! connected and disconnected devices and ports, panic, and messages sent by tools.
+//! Changes to the engine other than events and deadlines: the mode, a new configuration, connected
+//! and disconnected devices and ports, panic, and messages sent by tools.
 
 use super::continuous::State;
 use super::effect::Effect;
@@ -119,8 +119,8 @@ impl Engine {
     /// Called when an output port is disconnected.
     pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
-        // A lost port is noticed only at the next scan, so the port may have been lost this long
-        // ago.
+        // A lost port is noticed only at the next scan, so the port may have been lost for up to
+        // this time.
         let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
         self.ledger.port_lost(port, unnoticed_us);
     }
@@ -156,7 +156,7 @@ impl Engine {
         self.hold(connection, port, message, Taint::Tool, now);
     }
 
-    /// Records the notes of a connection, so that they end when it closes.
+    /// Records the notes of a connection, so that they end when the connection closes.
     pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.hold(connection, port, message, Taint::Clean, now);
     }

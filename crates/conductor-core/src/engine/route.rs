@@ -13,8 +13,8 @@ use std::sync::Arc;
 const ROUTE: &str = "Route";
 
 impl Engine {
-    /// Forwards an event by all matching routes. `press` is the press of a note-on: its release
-    /// ends the notes that the routes sent.
+    /// Forwards an event through all matching routes. `press` is the press of a note-on; the
+    /// release of this press ends the notes that the routes sent.
     pub(super) fn route(&mut self, event: &Event, press: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let mode = press.map_or(self.mode, |it| it.mode);

@@ -5,8 +5,8 @@ use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// The maximum number of fired mappings that are stored between two calls to `take_fired`. A person
-/// cannot distinguish more of them on a controller.
+/// The maximum number of fired mappings that are stored between two calls to `take_fired`. Further
+/// mappings are left out, because a person cannot distinguish so many lights.
 const FIRED_MAX: usize = 64;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Decides when a changing value fires a rule: windows with edges, encoders, sticks.
+//! Decides when a changing value fires a rule. Contains windows with edges, encoders and sticks.
 
 use crate::event::{DeviceSlot, Micros, Trail};
 use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
@@ -17,7 +17,7 @@ pub struct Memory {
     pub ticks: Ticks,
     /// Detents counted towards the next firing.
     pub detents: i32,
-    /// The joined trail of the events that caused these detents.
+    /// The joined trail of the events that caused the counted detents.
     pub trail: Trail,
     /// The side on which a stick is beyond its threshold.
     pub over: Option<Turn>,
@@ -203,8 +203,8 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
         EncoderMode::Absolute => {
             let moved = match ticks.position {
                 None => 0,
-                // At the end of its range the knob can still be turned, but its value does not
-                // change.
+                // At the end of its range, an endless knob can still be turned, but repeats the
+                // same value.
                 Some(127) if value == 127 => 1,
                 Some(0) if value == 0 => -1,
                 Some(before) => v - i32::from(before),

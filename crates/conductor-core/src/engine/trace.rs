@@ -45,8 +45,9 @@ wire_names!(Outcome {
     Failed "failed",
 });
 
-/// One record as the engine writes it. It owns no memory: the engine may run in a device callback,
-/// and a new record overwrites the oldest one there. Names are indices into the tables in force.
+/// One record as the engine writes it. It owns no memory, because the engine may run in a device
+/// callback, where overwriting the oldest record must not free memory. Names are indices into the
+/// tables in force.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The number of the record, assigned by [`Trace::push`].
@@ -74,7 +75,7 @@ struct Kept {
     seq: u64,
     /// A SysEx or OSC message.
     event: Option<Body>,
-    /// The names, if the tables of the record have been replaced.
+    /// The names in the record. Present if the tables that its indices refer to have been replaced.
     names: Option<Names>,
 }
 
@@ -118,7 +119,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace.
+    /// Creates an empty trace for `capacity` records.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(1);
         let records = VecDeque::with_capacity(allocated(capacity));
@@ -193,7 +194,7 @@ impl Trace {
         self.kept.get(self.kept.binary_search_by_key(&seq, |it| it.seq).ok()?)
     }
 
-    /// The mode, mapping and time of each mapping that fired, newest first, back to record `since`.
+    /// The mappings that fired since the record `since`, newest first: mode, id and time of each.
     pub(super) fn fired(&self, since: u64, tables: &Tables) -> impl Iterator<Item = (Arc<str>, Arc<str>, Micros)> {
         let new = self.records.iter().rev().take_while(move |it| it.seq >= since);
         new.filter(|it| it.outcome == Outcome::Fired).filter_map(|record| {

@@ -115,7 +115,7 @@ impl Engine {
         claim
     }
 
-    // Gates.
+    // Rules with a gate: a window, an edge, a hysteresis and a throttle.
 
     #[expect(clippy::too_many_arguments, reason = "the address of a control and its two values")]
     fn gates(
@@ -189,7 +189,7 @@ impl Engine {
         self.fire(row, rule.action, context, out);
     }
 
-    // Encoders.
+    // Rules for encoders.
 
     #[expect(clippy::too_many_arguments, reason = "the address of a control and its value")]
     fn encoders(
@@ -256,7 +256,7 @@ impl Engine {
         claim
     }
 
-    // Programs.
+    // Rules for program changes.
 
     fn program(&mut self, event: &Event, channel: u8, program: u8, out: &mut Vec<Effect>) -> Claim {
         let tables = Arc::clone(&self.tables);
@@ -277,7 +277,7 @@ impl Engine {
         Claim { taken: true, let_through: tables.row(entry.id).let_through, fired: true }
     }
 
-    // Sticks and triggers.
+    // Rules for the sticks and triggers of gamepads.
 
     fn stick(&mut self, event: &Event, first: usize, out: &mut Vec<Effect>) -> Claim {
         let deadzone = self.tables.advanced.stick_deadzone;
@@ -359,7 +359,7 @@ impl Engine {
         claim.and(self.bind(event, Kind::SourcePull, side.index(), 0, 0, Raw::unit(unit), out))
     }
 
-    // OSC.
+    // Rules for OSC messages.
 
     fn osc(&mut self, event: &Event, message: &OscMessage, out: &mut Vec<Effect>) -> Claim {
         let tables = Arc::clone(&self.tables);
@@ -497,7 +497,7 @@ impl Engine {
     }
 }
 
-/// The value of a source in the units of the source.
+/// The value of a source, in the source's own units.
 #[derive(Clone, Copy)]
 struct Raw {
     value: f64,

@@ -30,7 +30,7 @@ pub enum ParameterKind {
 /// A parameter number that is selected on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
-    /// Registered or non-registered.
+    /// Whether the parameter is registered.
     pub kind: ParameterKind,
     /// The number, 0-16382.
     pub number: u16,
@@ -42,9 +42,9 @@ pub enum Change {
     /// The new value, 0-16383. The fine half is 0 until the device has sent a fine half for this
     /// parameter.
     Value(u16),
-    /// One step up.
+    /// The value increases by one step.
     Increment,
-    /// One step down.
+    /// The value decreases by one step.
     Decrement,
 }
 
@@ -52,7 +52,7 @@ pub enum Change {
 /// 6 is a 14-bit controller and also the data entry of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
-    /// Controller 0-31 and its value 0-16383.
+    /// The number of a 14-bit controller (0-31) and its value (0-16383).
     pub cc14: Option<(u8, u16)>,
     /// The selected parameter and its change.
     pub parameter: Option<(Parameter, Change)>,
@@ -61,9 +61,9 @@ pub struct Assembled {
 /// The last bank select on a channel, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bank {
-    /// Controller 0.
+    /// The coarse half of the bank number, from controller 0.
     pub msb: Option<u8>,
-    /// Controller 32.
+    /// The fine half of the bank number, from controller 32.
     pub lsb: Option<u8>,
 }
 

@@ -60,13 +60,13 @@ fn key(body: &Body) -> Option<Key> {
 }
 
 impl Echo {
-    /// Creates an instance for the light of the approval pad.
+    /// Creates a memory for light messages to the approval pad.
     pub fn of_lights() -> Self {
         Echo { window: LIGHT_ECHO, sent: VecDeque::new(), blind_until: None }
     }
 
-    /// Creates an instance for the messages to one device with `echo_guard`. All memory is
-    /// allocated now, because messages may be sent in a device callback.
+    /// Creates a memory for messages to one device with `echo_guard`. All space is allocated now,
+    /// because messages may be sent in a device callback.
     pub fn of_device() -> Self {
         Echo { window: GUARD, sent: VecDeque::with_capacity(MEMORY), blind_until: None }
     }

@@ -44,7 +44,7 @@ pub struct Decoder {
     /// The running status, or 0 if there is none. System messages clear the running status;
     /// real-time bytes do not.
     status: u8,
-    /// The first data byte of a message that has two.
+    /// The first data byte of a message with two data bytes.
     first: Option<u8>,
     sysex: SysEx,
     buffer: Box<[u8]>,
@@ -240,7 +240,8 @@ pub enum NoBytes {
     NotMidi,
     /// SysEx does not fit into [`Short`]; use [`encode`].
     SysEx,
-    /// A number above its range, or a note-on with velocity 0, which receivers treat as a note-off.
+    /// A number is above its range, or a note-on has velocity 0. Receivers treat such a note-on as
+    /// a note-off.
     OutOfRange(&'static str),
 }
 

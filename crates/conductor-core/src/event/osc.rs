@@ -21,7 +21,7 @@ type Set = [u64; WORDS];
 pub struct Pattern {
     text: String,
     /// The number of plain characters before the first wildcard. They are compared first, because
-    /// most addresses differ here.
+    /// most addresses already differ in these characters.
     prefix_len: usize,
     /// The positions of the pattern. Empty for a pattern without wildcards, which is compared as
     /// text.
@@ -71,23 +71,23 @@ pub enum Reason {
     NoSlash,
     /// The pattern has more than [`PATTERN_MAX`] characters.
     TooLong,
-    /// `[` without `]`.
+    /// A `[` has no closing `]`.
     OpenBracket,
-    /// `{` without `}`.
+    /// A `{` has no closing `}`.
     OpenBrace,
-    /// `]` without `[`.
+    /// A `]` has no opening `[`.
     LoneBracket,
-    /// `}` without `{`.
+    /// A `}` has no opening `{`.
     LoneBrace,
-    /// `[]`.
+    /// A set `[]` contains no characters.
     EmptySet,
-    /// An empty choice in braces.
+    /// A choice in braces is empty.
     EmptyChoice,
-    /// A range such as `[z-a]`.
+    /// A range is reversed, such as `[z-a]`.
     BackwardRange,
-    /// A wildcard in braces.
+    /// Braces contain a wildcard.
     WildcardInBraces,
-    /// A `/` in brackets or braces.
+    /// Brackets or braces contain a `/`.
     SlashInside,
 }
 

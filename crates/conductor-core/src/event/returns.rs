@@ -5,8 +5,8 @@
 //! change, and a note-off may become a note-on with velocity 0. The kind of the message and its
 //! number (note, controller, program; the address for OSC) do not change. A table of fixed size
 //! stores the last time for each kind and number. A flood of messages only overwrites times and
-//! never removes an entry. Two OSC addresses may share a cell, so some messages are tainted
-//! unnecessarily.
+//! never removes an entry. Two OSC addresses may share a cell of the table, so some messages are
+//! tainted unnecessarily.
 //!
 //! Not detected: copies from devices that transpose or convert messages. Not here: `echo_guard`,
 //! which drops exact copies (`event::echo`).

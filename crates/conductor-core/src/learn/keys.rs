@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A press of at least this length is treated as a long press.
 const LONG_FROM_MS: u64 = 500;
 const MAX_MS: u64 = 60_000;
-/// Three or more presses are split into soft and hard if their velocities differ by more than this.
+/// Velocity ranges are suggested for three or more presses whose velocities differ by more than
+/// this.
 const VELOCITY_SPREAD: u8 = 30;
 const VELOCITY_PRESSES: usize = 3;
 /// Added to the measured time of a chord, because a person never plays a chord twice in exactly the
@@ -254,7 +255,7 @@ fn velocity_thirds(
         return;
     }
     let (soft_max, medium_max) = (low + span / 3, high - span / 3);
-    // The confidence decreases from soft to hard only to keep this order.
+    // The confidence decreases only so that the suggestions stay in the order soft, medium, hard.
     let thirds =
         [("soft", 1, soft_max, 0.52), ("medium", soft_max + 1, medium_max, 0.51), ("hard", medium_max + 1, 127, 0.5)];
     for (word, min, max, confidence) in thirds {

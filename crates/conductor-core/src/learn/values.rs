@@ -10,7 +10,7 @@ use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Minimum number of messages from which the kind of encoder can be derived.
+/// Minimum number of messages that are needed to derive the kind of encoder.
 const ENCODER_MESSAGES: usize = 8;
 const OTHER_WAY: &str = "turn the control in the other direction";
 const BEND_CENTRE: u16 = 8192;
@@ -170,7 +170,7 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
     }
 }
 
-// Controllers.
+// Suggestions for MIDI controllers.
 
 fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     let plain = |confidence: f64, reason: String| guess("CC", vec![("cc", json!(cc))], confidence, reason);
@@ -249,7 +249,7 @@ fn moves_smoothly(values: &[u8]) -> bool {
     high - low > 16 && small * 4 >= (values.len() - 1) * 3
 }
 
-// Wheels and pressure.
+// Suggestions for pitch wheels and pressure.
 
 fn bend(values: &[f64]) -> Vec<Guess> {
     let centre = f64::from(BEND_CENTRE);
@@ -283,11 +283,12 @@ fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: 
     vec![Guess { tier: Tier::Pressure, ..found }]
 }
 
-// Gamepads.
+// Suggestions for gamepads.
 
 fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
     const THRESHOLD: f64 = 0.5;
-    /// A smaller value can come from a resting thumb or from a movement of the other axis.
+    /// Smaller values are ignored, because they can come from a resting thumb or from a movement of
+    /// the other axis.
     const LEAST: f64 = 0.2;
     let mut guesses = Vec::new();
     for (direction, sign) in [("positive", 1.0), ("negative", -1.0)] {
@@ -324,10 +325,11 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
     vec![found]
 }
 
-// OSC.
+// Suggestions for OSC messages.
 
 fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
-    // These characters are wildcards in a trigger; `?` matches each of them.
+    // These characters would be wildcards in a trigger. Replace each of them with `?`, which
+    // matches it.
     let pattern = address.replace(['?', '*', '[', ']', '{', '}'], "?");
     if !pattern.starts_with('/') || pattern.chars().count() > PATTERN_MAX {
         return Vec::new();

@@ -144,8 +144,8 @@ impl<'a> Compiler<'a> {
             Action::Text { text } => Node::Leaf(Leaf::Text(text.as_str().into())),
             Action::MouseClick { button, at } => Node::Leaf(Leaf::Click { button: *button, at: *at }),
             Action::VolumeControl(volume) => Node::Leaf(Leaf::Volume(*volume)),
-            // A row with an unknown mode is disabled with an error, so this case cannot occur. The
-            // fallback does nothing.
+            // A row with an unknown mode is disabled with an error, so `mode_named` always finds
+            // the mode. The other branch does nothing.
             Action::ModeChange { mode } => match self.mode_named(mode) {
                 Some(mode) => Node::Leaf(Leaf::ModeChange(mode)),
                 None => Node::Sequence(Vec::new()),

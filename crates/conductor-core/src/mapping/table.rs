@@ -75,7 +75,7 @@ pub struct ModeIndex(pub u16);
 /// An enabled mapping, with defaults for missing values.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Absent for a global mapping.
+    /// The mode of the mapping; absent for a global mapping.
     pub mode: Option<ModeIndex>,
     /// The index among the mappings of its mode in the file.
     pub index: u32,
@@ -85,7 +85,7 @@ pub struct Row {
     pub trigger: Trigger,
     /// The device; absent for any device.
     pub device: Option<DeviceSlot>,
-    /// The mask of channels.
+    /// The channels that match, as a mask.
     pub channels: u16,
     /// The values that the rule matches.
     pub window: Window,
@@ -128,14 +128,14 @@ pub struct Rank {
     pub slack: u8,
     /// The width of the window. Narrow windows come before wide windows.
     pub width: u16,
-    /// The order in the file.
+    /// The position of the rule in the file. Earlier rules come first.
     pub order: u32,
 }
 
 /// An enabled continuous binding.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// Absent for a global binding.
+    /// The mode of the binding; absent for a global binding.
     pub mode: Option<ModeIndex>,
     /// The id of the binding.
     pub id: Arc<str>,
@@ -143,7 +143,7 @@ pub struct Binding {
     pub spec: Continuous,
     /// The device; absent for any device.
     pub device: Option<DeviceSlot>,
-    /// The mask of channels.
+    /// The channels that match, as a mask.
     pub channels: u16,
     pub targets: Vec<CompiledTarget>,
     /// The address pattern of an OSC source.
@@ -333,11 +333,11 @@ pub(super) struct Cell {
 pub struct Entry {
     /// Index of the row or binding.
     pub id: u32,
-    /// The mask of channels.
+    /// The channels that match, as a mask.
     pub channels: u16,
-    /// The lowest value.
+    /// The lowest value that the rule matches.
     pub low: u16,
-    /// The highest value.
+    /// The highest value that the rule matches.
     pub high: u16,
 }
 
@@ -441,7 +441,7 @@ pub struct Tables {
     pub asks_for_programs: bool,
     /// Whether a condition depends on the local time.
     pub asks_for_time: bool,
-    /// Timing and limits.
+    /// The section `[advanced_settings]`.
     pub advanced: Advanced,
     /// Settings by device slot.
     pub devices: Vec<DeviceFacts>,

@@ -181,7 +181,7 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// UUIDv4.
+    /// Id of the record, a UUIDv4.
     pub id: Uuid,
     /// The short id for people.
     pub short: Short,
@@ -239,8 +239,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// An open request for one call. Other kinds of records change the remaining members after
-    /// this.
+    /// An open request for one call. For other kinds of records, the caller then changes the
+    /// members that differ.
     #[expect(clippy::too_many_arguments, reason = "these members have no default")]
     pub(super) fn new(
         id: Uuid,

@@ -102,7 +102,8 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
     let mut cursor = 0;
     let mut at = 0;
     while at < lines.len() {
-        // Find the place where all lines of the next hunk, except the added lines, match.
+        // Find the place in the old text that matches the lines of the next hunk, without its added
+        // lines.
         let hunk = hunk_length(old, cursor, at, lines);
         let part = lines.get(at..at + hunk)?;
         let wanted: Vec<&str> =

@@ -482,7 +482,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A new row with an id: its own id, or a generated id if it has none. Fails if its own id is
+/// A new row with an id. If the row has no id, an id is generated. Fails if the row's own id is
 /// already in use.
 fn named(
     row: &Value,

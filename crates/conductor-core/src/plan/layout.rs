@@ -28,7 +28,7 @@ pub(crate) fn child(parent: &[Step], key: &str, index: Option<usize>) -> Vec<Ste
     out
 }
 
-/// A header with its key-value lines. The lines between the last of them and the next header belong
+/// A header with its key-value lines. Comments and blank lines after the last key-value line belong
 /// to the next header.
 struct Section {
     path: Vec<Step>,
@@ -573,7 +573,7 @@ impl<'t> Layout<'t> {
     }
 }
 
-/// A pair for an inline table; with blanks around it if the table is empty.
+/// A key-value pair for an inline table. If the table is empty, there are blanks around the pair.
 fn padded(table: &InlineTable, pair: &str) -> String {
     if table.is_empty() { format!(" {pair} ") } else { pair.to_owned() }
 }

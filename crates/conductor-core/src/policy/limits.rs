@@ -86,7 +86,7 @@ pub struct Bucket {
 const TOKEN: u64 = 60_000;
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn full(rate: Rate, now_ms: u64) -> Self {
         Self { level: u64::from(rate.burst) * TOKEN, at_ms: now_ms }
     }

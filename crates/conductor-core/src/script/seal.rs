@@ -22,8 +22,8 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// A sealer for the first line. `name` is the name of the file, so that a journal cannot be
-    /// renamed to that of another script.
+    /// A sealer for the first line. The seals depend on `name`, the name of the file, so that a
+    /// renamed journal is refused.
     pub fn new(key: &[u8; 32], name: &str) -> Self {
         Self { key: *key, last: Digest::of(name.as_bytes()) }
     }

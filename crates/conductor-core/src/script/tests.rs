@@ -181,8 +181,7 @@ proptest! {
         }
         for pair in world.received.windows(2) {
             let both = pair[0].len().min(pair[1].len());
-            // An answer that was not on the disk when the process ended was never received by the
-            // script.
+            // The script never received an answer that was not on the disk when the process ended.
             prop_assert_eq!(&pair[0][..both], &pair[1][..both]);
         }
     }

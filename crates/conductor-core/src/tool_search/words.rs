@@ -15,7 +15,7 @@ const STOP_WORDS: &[&str] = &[
     "every",
 ];
 
-/// Words that report a problem: something does not work. All of them are the same term.
+/// Words that report that something does not work. All of them become the same term.
 const NEGATIONS: &[&str] =
     &["not", "doesnt", "dont", "didnt", "isnt", "arent", "wont", "cant", "cannot", "never", "nothing", "hasnt"];
 const NEGATION: &str = "doesnt";

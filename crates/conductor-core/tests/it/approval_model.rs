@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// The files of the store.
 type Files = BTreeMap<u128, Vec<u8>>;
 
-/// Longer than any request or approval of the model is valid.
+/// A time that is longer than the validity of any request or approval of the model.
 const LONG_MS: u64 = 2 * 86_400_000;
 const MOST_ASKS: u8 = 4;
 const MOST_STEPS: u8 = 6;
@@ -25,7 +25,7 @@ const MOST_STEPS: u8 = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
-    /// The call starts before its used approval is on the disk.
+    /// The call starts before the use of its approval is on the disk.
     RunsBeforeWrite,
     /// A change that could not be written stays in memory.
     NoRollBack,
@@ -63,7 +63,7 @@ enum Step {
     Deny(Write),
     /// The tool or the policy changes, so that earlier approvals are no longer valid.
     Change,
-    /// All open requests and approvals run out.
+    /// All open requests and approvals expire.
     Wait,
     Restart,
 }
@@ -77,8 +77,8 @@ struct World {
     pin: u8,
     asks: u8,
     steps: u8,
-    /// Calls that a person has allowed and that have not run. A denial, a change or the end of the
-    /// time removes them.
+    /// Calls that a person has allowed and that have not run. A denial, a changed tool or policy,
+    /// or an expiry removes them.
     allowed: BTreeMap<u128, u32>,
     runs: u8,
     /// A call ran that no person had allowed.
@@ -217,7 +217,7 @@ impl Model for Store {
                 let id = the_one(&load(world.memory.as_ref()?), State::Pending)?;
                 let yes = Yes { uses, grantable: true, ..Yes::once("person:1000", Channel::Terminal) };
                 self.change(&mut next, write, |it| it.allow(id, &yes, now));
-                // The person's yes is valid if any file says so, even if the person saw an error.
+                // An approval that reached the disk is valid, even if the person saw an error.
                 if write.is_on_disk() {
                     next.allowed.insert(id.as_u128(), uses);
                 }
@@ -247,7 +247,7 @@ impl Model for Store {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("every run was allowed by a person", |_, world: &World| !world.unallowed_run),
-            // Without these two, a model in which nothing happens would pass.
+            // Without these two properties, a model in which nothing happens would pass.
             Property::sometimes("a call runs", |_, world: &World| world.runs > 0),
             Property::sometimes("an approval is used twice", |_, world: &World| world.runs > 1),
         ]

@@ -233,7 +233,7 @@ fn is_a_name(path: &str) -> bool {
     path.ends_with(".alias")
         || path.ends_with(".name") && path.starts_with("modes[")
         || path.ends_with("].id")
-        // A row that allows the program of a mapping.
+        // A mapping depends on the row that allows its program.
         || path.starts_with("tools.shell.commands[")
         || path == "schema"
 }

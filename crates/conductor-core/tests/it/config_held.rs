@@ -107,7 +107,7 @@ fn everything_else_waits_and_what_was_in_force_stays() {
     widens("[limits.effect]", "[plugins.evil]\nenabled = true\n[limits.effect]", "[plugins]");
     widens("[limits.effect]", "[secrets]\nkey = \"file\"\n[limits.effect]", "[secrets]");
     widens("[limits.effect]", "[config]\nwatch = false\n[limits.effect]", "[config]");
-    // A restricting change does not put another change of the same section in force.
+    // A section with a restricting change and another change is held as a whole.
     widens("per_minute = 100", "per_minute = 1\nburst = 100000", "[limits]");
 }
 

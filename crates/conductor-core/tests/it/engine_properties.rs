@@ -252,7 +252,7 @@ proptest! {
     }
 
     /// When all keys are released and all durations have passed, no note sounds, even without a
-    /// stop.
+    /// panic.
     #[test]
     fn releasing_every_key_silences_everything(presses in proptest::collection::vec((0u8..3, 36u8..42, 0u32..400), 1..40)) {
         let mut stage = Stage::new();

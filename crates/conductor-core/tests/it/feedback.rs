@@ -326,7 +326,7 @@ fn a_light_whose_row_is_taken_away_goes_out_and_a_fader_stays() {
     assert_eq!(stage.told(), "pads off:53");
 }
 
-// Schemes.
+// Tests of LED schemes.
 
 /// A configuration with sixteen pads in a square and an LED scheme.
 fn lit(scheme: &str, more: &str) -> String {
@@ -420,7 +420,7 @@ fn every_scheme_paints_and_keeps_room_for_rows() {
     assert_eq!((lights[&36], lights[&44], lights[&48]), (21, 13, 5), "green, yellow, red from the bottom");
 }
 
-// Properties.
+// Property tests.
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,5 +1,6 @@
-//! Reads the log from a known record on, for a second place that receives its records. The log
-//! itself is the queue: a place that could not be reached continues after the last record it has.
+//! Reads the log from a known record on, for a witness: a second place that receives the records.
+//! The log itself is the queue. A witness that could not be reached continues after the last record
+//! that it has.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::files::{Disk, Files as _};
 use super::layout::Layout;
 use super::walk;
 
-/// Longer than every line.
+/// Number of bytes of one read. Longer than any line.
 const PIECE: usize = 2 * line::MAX_LINE;
 
 /// A record to publish.
@@ -25,7 +26,8 @@ pub struct Published {
     pub line: Vec<u8>,
 }
 
-/// Why the log does not continue the witness. A person has to look at it.
+/// Why the log does not continue after the last record of the witness. A person must examine the
+/// log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OtherLogError {
     #[error("record {0} of the log differs from the witness; run `conductor audit verify --witness`")]
@@ -34,14 +36,14 @@ pub enum OtherLogError {
     Shorter(Seq),
 }
 
-/// A place in the log.
+/// A reader with its position in the log.
 #[derive(Debug)]
 pub struct Follower {
     layout: Layout,
     segment: u32,
     /// The end of the last line that was read.
     offset: u64,
-    /// Bytes of the segment from `offset` on that are already in memory, and the place in them.
+    /// Bytes of the segment that are already in memory. `at` is the position of `offset` in them.
     piece: Vec<u8>,
     at: usize,
 }
@@ -51,8 +53,8 @@ impl Follower {
         Self { layout, segment, offset: 0, piece: Vec::new(), at: 0 }
     }
 
-    /// Starts after the record that the other place has last, or at the first record. Blocks on
-    /// disk I/O.
+    /// Starts after the last record that the witness has, or at the first record of the log. Blocks
+    /// on disk I/O.
     pub fn after(home: &Path, last: Option<LastRecord>) -> io::Result<Result<Self, OtherLogError>> {
         let layout = Layout::of(home);
         let segments = layout.segments(&Disk)?;
@@ -131,7 +133,7 @@ impl Follower {
         Ok(line::read(line).ok().map(|(links, hash)| (links.seq, hash, line)))
     }
 
-    /// Moves behind a line of this length.
+    /// Moves past a line of this length and its newline.
     fn skip(&mut self, length: usize) {
         self.at += length + 1;
         self.offset += length as u64 + 1;
@@ -142,7 +144,7 @@ fn newline(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|it| *it == b'\n')
 }
 
-/// The signed checkpoints after the line that the other place has last. Blocks on disk I/O.
+/// The signed checkpoints after `last`, the last line that the witness has. Blocks on disk I/O.
 pub fn checkpoints_after(home: &Path, last: Option<&[u8]>) -> io::Result<Vec<Vec<u8>>> {
     use conductor_core::audit::Checkpoint;
     let signed = walk::checkpoints(&Disk, &Layout::of(home))?;
@@ -152,7 +154,7 @@ pub fn checkpoints_after(home: &Path, last: Option<&[u8]>) -> io::Result<Vec<Vec
     let Some(last) = last else { return Ok(lines.into_iter().map(<[u8]>::to_vec).collect()) };
     let from = match lines.iter().position(|it| *it == last) {
         Some(at) => at + 1,
-        // The file does not have the line. Only checkpoints of later records are new.
+        // The file does not contain the line. Only checkpoints of later records are new.
         None => {
             let known = Checkpoint::unverified(last).map_or(0, |it| it.seq);
             let is_later = |it: &&[u8]| Checkpoint::unverified(it).is_some_and(|it| it.seq > known);

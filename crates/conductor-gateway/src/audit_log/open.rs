@@ -328,8 +328,8 @@ fn first_line(files: &dyn Files, layout: &Layout, number: u32) -> Result<(Vec<u8
     Ok((first.to_vec(), first.len() < bytes.len()))
 }
 
-/// The last segment with a complete first line, and the position that this line contains. A crash
-/// can leave at most one later segment with an incomplete first line.
+/// The last segment with a complete first line, and the sequence number and previous hash in this
+/// line. A crash can leave at most one later segment with an incomplete first line.
 fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
         let (first, whole) = first_line(files, layout, number)?;

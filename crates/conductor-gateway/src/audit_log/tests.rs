@@ -306,7 +306,7 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
         Some(before),
         "all segments except the active one are removed"
     );
-    // If a further segment is deleted without a record, it is reported as missing.
+    // A segment that is deleted without a record of the removal is reported as missing.
     let desk2 = TestLog::new();
     let mut running = desk2.started();
     for n in 0..40 {
@@ -794,7 +794,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let layout = Layout::of(home());
     let files = [layout.segment(1), layout.checkpoints(), layout.link()];
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
-    // Test every combination of the three files, except that all are missing.
+    // Test every combination of the three files except the combination without any of them.
     for survivors in 1..8_usize {
         let log = TestLog::new();
         work(&log, 0);
@@ -880,8 +880,8 @@ fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
         running.synced(start).expect("written");
         running.stop();
         log.files.delete(&last);
-        // A log of an earlier version names no place for the last checkpoint; the place is created
-        // now.
+        // The log of an earlier version names no place for the last checkpoint, so its absence is
+        // not reported. Opening the log creates the place.
         let wanted = says.then_some(Verdict::Missing);
         assert_eq!((log.verdict() != Verdict::Intact, log.refused()), (says, wanted));
         if says {
@@ -968,7 +968,7 @@ fn a_call_that_does_not_wait_is_written_once_and_first() {
         let stamp = segments.stamp();
         segments.holds_outcome(facts.call) || segments.keep_for_retry(stamp, Entry::Outcome(facts, outcome))
     };
-    // The log is up: the syncer writes the outcome in its next step.
+    // The log is up, so the syncer writes the outcome in its next step.
     assert!(keep(&running, 1) && keep(&running, 1));
     running.syncer.step();
     assert_eq!(log.count("/call", &Uuid::from_u128(1).to_string()), 1);

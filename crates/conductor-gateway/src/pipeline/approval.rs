@@ -235,7 +235,7 @@ impl ApprovalQueue {
     async fn report_decision(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
         let mut detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
         let person: Option<Principal> = by.parse().ok();
-        // A person on another rig is not a principal of this one.
+        // A person on another rig is not a principal of this rig.
         if person.is_none() {
             detail["by"] = by.into();
         }

@@ -94,8 +94,8 @@ pub struct Call {
     pub tainted: bool,
     /// Whether the caller's connection has reached its maximum number of running calls.
     pub crowded: bool,
-    /// The script that makes this call. Such a call never waits for a person: the script ends, and
-    /// continues when the caller repeats it.
+    /// The script that makes this call. Such a call never waits for a person. Instead the script
+    /// stops, and continues when the caller runs the identical script again.
     pub script: Option<Arc<Execution>>,
 }
 

@@ -266,7 +266,8 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
         (Ok(()), _) => outcome,
         // The record of an effect is kept in memory and written later.
         (Err(_), Some(tool)) if is_effectful(tool) => pending(outcome, studio.audit.keep(record.facts(call), facts)),
-        // A read at the human door has no effect to record, and its answer reports the fault.
+        // A read through the human door has no effect to record. Its answer reports that the log is
+        // down.
         (Err(_), Some(_)) => outcome,
         (Err(reason), None) => {
             let error = unavailable(reason);

@@ -380,8 +380,8 @@ impl Run {
                 };
                 (Answer::Error(error.to_wire()), changed)
             }
-            // The intent stays without an outcome if the handler was running: its effect is
-            // unknown.
+            // If the handler was running, the effect of the call is unknown. Its intent stays in
+            // the journal without an outcome.
             Outcome::Cancelled | Outcome::Ask { .. } if ran_with_effect => return Err(End::Cancelled),
             Outcome::Cancelled | Outcome::Ask { .. } => {
                 let error = ToolError::new(Code::Timeout, "the script ended before this call");

@@ -83,7 +83,7 @@ pub trait KeyHolders: Send + Sync {
     }
 }
 
-/// How well the key is protected.
+/// How the key is protected, as a phrase for the status.
 pub const fn sentence(rung: KeyRung) -> &'static str {
     match rung {
         KeyRung::Keychain => "key held by the OS keychain",
@@ -314,7 +314,7 @@ mod keychain {
             Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to store anything".to_owned(),
             Error::PlatformFailure(why) => {
                 let why = why.to_string();
-                // libdbus names the way that it was compiled without, not what is missing.
+                // Without a session bus, libdbus only reports that it was built without autolaunch.
                 let no_bus = "there is no session bus (DBUS_SESSION_BUS_ADDRESS is not set)";
                 let why = if why.contains("autolaunch") { no_bus } else { &why };
                 format!("no OS keychain answers{ASKED_OVER}: {why}")

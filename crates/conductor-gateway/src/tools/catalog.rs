@@ -36,7 +36,7 @@ pub type Handler =
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 /// Hash of the state that the call would change; `None` when there is nothing to compare.
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
-/// Decides about a call by its arguments. Each tool may have its own function.
+/// The decision of a tool about a call, based on the arguments.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// Facts for the approver in addition to the target and the arguments, and the tool's own members
 /// of `APPROVAL_REQUIRED`. May block on disk I/O.
@@ -128,7 +128,7 @@ pub struct Definition {
     /// Schema of a successful result; the error branch is added. `null` for plugins that return
     /// finished blocks without a value.
     pub output_schema: Schema,
-    /// Publish the input schema unchanged, for fixtures that test schemas.
+    /// Whether the input schema is published unchanged, for fixtures that test schemas.
     pub verbatim: bool,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
@@ -143,7 +143,8 @@ pub struct Definition {
     pub decide: Option<Decide>,
     pub facts: Option<Facts>,
     pub target: Option<ResolveTarget>,
-    /// The old state is kept, so that a call can be undone. The question mentions this.
+    /// Whether the old state is kept, so that a call can be undone. The approval request mentions
+    /// this.
     pub undoable: bool,
     /// Checks the arguments before any other code of the tool runs.
     pub check: Option<Check>,

@@ -132,7 +132,8 @@ pub fn locked(what: &str) -> ToolError {
     )
 }
 
-/// The output port of a call, by alias and by port name, independent of which one the caller used.
+/// Resolves the output port of a call to its alias and its port name, whichever of the two the
+/// caller used.
 fn output_target(owner: &OwnerHandle, asks: bool) -> ResolveTarget {
     let owner = owner.clone();
     Arc::new(move |_, call: &Call| {

@@ -154,7 +154,8 @@ impl At {
         Ok(files.place(self.root.as_deref(), &self.path)?)
     }
 
-    /// The path in lists of questions. The question itself starts with the resolved path.
+    /// The path as shown in the list of approval requests. The request itself starts with the
+    /// resolved path.
     fn shown(&self) -> String {
         // `components` removes double slashes and most `.` components. Remove a leading `.` too.
         let path: PathBuf = Path::new(&self.path).components().filter(|it| *it != Component::CurDir).collect();

@@ -148,8 +148,8 @@ fn lint_annotations(tier: Tier, given: Annotations, tool: &Tool, faults: &mut Ve
     let holds = given.read_only == read_only
         && match tier {
             Tier::ReadOnly => !given.destructive && given.idempotent && !given.open_world,
-            // A tool of any tier may declare itself destructive, for example a tool that deletes.
-            // A tool that makes other calls declares the worst of them.
+            // A tool of any tier may declare itself destructive, for example a tool that deletes. A
+            // tool that runs other tools may be open-world, because one of them may be.
             Tier::Stateful => {
                 let nests = NESTING_TOOLS.contains(&tool.safe_name());
                 given.idempotent == tool.idempotent && (!given.open_world || nests)

@@ -232,7 +232,8 @@ pub fn connect(studio: &Arc<Studio>, live: &Live) {
     });
 }
 
-/// A tool that works on one Set. After a read, the session has seen all earlier shifts of ids.
+/// A tool that works on one Set. After the call, the session knows all shifts of ids (which are
+/// positions) that happened before the call.
 fn on_set<A, T, F, R>(live: &Arc<Live>, name: &'static str, tier: Tier, run: F) -> Definition
 where
     A: Arguments,

@@ -209,9 +209,9 @@ fn change<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patche
     definition
 }
 
-/// A change to a patch that may run. It needs a person's approval if it reaches beyond the patch.
-/// The approval is for the boxes that would then reach beyond the patch. Other changes to the patch
-/// do not invalidate it, and no rule or grant replaces it.
+/// A change to a patch that may run. The change needs a person's approval if boxes would then have
+/// an effect outside the patch. The approval covers exactly these boxes: other changes to the patch
+/// do not invalidate it. No rule and no grant replaces the approval.
 fn gated<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patches>, work: Work<A, T>) -> Definition {
     let whose = Arc::clone(patches);
     let mut definition = change(name, patches, work).target(move |_, call| {

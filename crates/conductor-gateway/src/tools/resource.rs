@@ -13,7 +13,7 @@ use crate::studio::Studio;
 
 /// Values by name: the variables of a template, or the arguments of a prompt.
 pub type Variables = BTreeMap<String, String>;
-/// Converts the variables of a template to the arguments of the mirrored tool.
+/// Converts the variables of a template to the arguments of the resource's tool.
 pub type ToArguments = Arc<dyn Fn(&Variables) -> Value + Send + Sync>;
 /// Returns completions from cached state, without any I/O.
 pub type Completer = Arc<dyn Fn(&Studio, &str) -> Vec<String> + Send + Sync>;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// Maximum number of faults in one error: a model fixes the first few and calls again.
 const MAX_VIOLATIONS: usize = 8;
-/// A fault shows a value up to this many bytes.
+/// Maximum size of a value that is shown in a fault, in bytes.
 const SHOWN_BYTES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -303,8 +303,6 @@ mod tests {
         (1..=run).rev().any(|taken| taken == text.len() || backtrack(&text[taken..], steps))
     }
 
-    /// The reference is refused before any file is opened: opening a pipe would block until another
-    /// process writes.
     #[test]
     fn a_large_value_is_cut_and_faults_are_counted() {
         let schema = json!({ "type": "array", "items": { "type": "integer" } });

@@ -1,5 +1,5 @@
-//! The views: which tools a client lists. A view saves the context of a model. It is fixed when the
-//! client connects, and every tool stays callable.
+//! The views: which tools a client lists. A short list leaves more of the model's context free. The
+//! view is fixed when the client connects. Tools outside the view can still be called.
 //!
 //! Not here: toolsets, which make tools unavailable (`names`).
 
@@ -43,7 +43,7 @@ const STAGE: [&str; 6] = [
     "conductor_switch_mode",
 ];
 
-/// The tools named in the five documents from which the product started.
+/// The tools that the five original specification documents of the product name.
 const SEED: [&str; 47] = [
     "add_max_object",
     "assign_varnames",

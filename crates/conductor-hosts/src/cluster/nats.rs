@@ -1,6 +1,7 @@
-//! The link over `async-nats`. Only plain messages are used: storing a message in a stream is a
-//! request to its subject, and reading one is a request to `$JS.API.DIRECT.GET`. So a rig needs no
-//! permission for the API of streams and consumers. All features exist in nats-server 2.9.
+//! Implements the link with `async-nats`. Only plain messages are used: a message is stored by a
+//! request to its subject, and read by a request to `$JS.API.DIRECT.GET`. A rig therefore needs no
+//! permission for the API of streams and consumers. nats-server 2.9 and later support all of these
+//! features.
 
 use super::{Credentials, Draft, LinkError, Message, PATIENCE, Settings, StoreError, Stored};
 use async_nats::client::{Request, RequestErrorKind};
@@ -19,14 +20,15 @@ use tokio_util::sync::CancellationToken;
 
 const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 const ID: &str = "Nats-Msg-Id";
-/// Error codes of JetStream for a message that is not the first: a wrong expected number, and a
-/// second message of a subject that has one.
+/// JetStream error codes for a message that came too late: the expected sequence number is wrong,
+/// or the subject already has a message.
 const NOT_FIRST: [u64; 2] = [10071, 10077];
 /// Error code of JetStream for a stream that exists with another configuration.
 const EXISTS: u64 = 10058;
-/// A server that does not answer two of these is lost.
+/// Interval between pings. If two pings get no answer, the connection is lost.
 const PING: Duration = Duration::from_secs(5);
-/// Messages that wait in the client. Callers wait when it is full, so memory is bounded.
+/// Capacity of the client's queues. Callers wait while the send queue is full, so memory is
+/// bounded.
 const WAITING: usize = 256;
 
 pub struct Link {
@@ -37,7 +39,7 @@ pub struct Link {
 pub struct Subscription(async_nats::Subscriber);
 
 impl Subscription {
-    /// The next subject and body. `None` after the connection was lost.
+    /// The subject and body of the next message. `None` after the connection was lost.
     pub async fn next(&mut self) -> Option<(String, Bytes)> {
         self.0.next().await.map(|it| (it.subject.to_string(), it.payload))
     }
@@ -61,7 +63,7 @@ struct ApiError {
 }
 
 impl Link {
-    /// Connects once.
+    /// Connects. Does not retry.
     pub async fn open(settings: &Settings) -> Result<Self, LinkError> {
         let lost = CancellationToken::new();
         let ended = lost.clone();
@@ -127,17 +129,17 @@ impl Link {
         }
     }
 
-    /// The last message of a subject.
+    /// The last message with this subject.
     pub async fn last(&self, stream: &str, subject: &str) -> Result<Option<Message>, LinkError> {
         self.get(format!("$JS.API.DIRECT.GET.{stream}.{subject}"), Bytes::new()).await
     }
 
-    /// The message with this number.
+    /// The message with this sequence number.
     pub async fn at(&self, stream: &str, seq: u64) -> Result<Option<Message>, LinkError> {
         self.get(format!("$JS.API.DIRECT.GET.{stream}"), json!({ "seq": seq }).to_string().into()).await
     }
 
-    /// The first message with this number or a later one whose subject matches.
+    /// The first message whose subject matches, starting at sequence number `from`.
     pub async fn next(&self, stream: &str, subjects: &str, from: u64) -> Result<Option<Message>, LinkError> {
         let wanted = json!({ "seq": from, "next_by_subj": subjects }).to_string();
         self.get(format!("$JS.API.DIRECT.GET.{stream}"), wanted.into()).await
@@ -154,7 +156,9 @@ impl Link {
         }
         let headers = answer.headers.unwrap_or_default();
         let text = |key: &str| headers.get(key).map(|it| it.as_str().to_owned()).unwrap_or_default();
-        let seq = text("Nats-Sequence").parse().map_err(|_| LinkError::Answer("a message without number".into()))?;
+        let seq = text("Nats-Sequence")
+            .parse()
+            .map_err(|_| LinkError::Answer("a message without a sequence number".into()))?;
         let (subject, time) = (text("Nats-Subject"), text("Nats-Time-Stamp"));
         Ok(Some(Message { subject, seq, time, body: answer.payload }))
     }
@@ -162,7 +166,7 @@ impl Link {
     pub async fn subscribe(&self, subject: String) -> Result<Subscription, LinkError> {
         let subscribed = self.bounded(self.client.subscribe(subject)).await?;
         let subscription = subscribed.map_err(|error| LinkError::Answer(reason(&error)))?;
-        // The server has the subscription when it has answered the flush.
+        // The answer to the flush proves that the server has registered the subscription.
         self.bounded(self.client.flush()).await?.map_err(|_| LinkError::Lost)?;
         Ok(Subscription(subscription))
     }
@@ -172,7 +176,7 @@ impl Link {
         self.bounded(self.client.publish(subject, body)).await?.map_err(|_| LinkError::Lost)
     }
 
-    /// Creates a stream. A stream that exists with the same configuration is fine.
+    /// Creates a stream. Succeeds if the stream already exists with the same configuration.
     pub async fn create_stream(&self, name: &str, config: &Value) -> Result<(), LinkError> {
         let subject = format!("$JS.API.STREAM.CREATE.{name}");
         let answer = self.request(subject, HeaderMap::new(), config.to_string().into()).await?;
@@ -203,7 +207,7 @@ impl Link {
         })
     }
 
-    /// Ends a request when the connection is lost or the server does not answer.
+    /// Ends an operation when the connection is lost, or when its time limit has passed.
     async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, LinkError> {
         tokio::select! {
             biased;
@@ -213,7 +217,7 @@ impl Link {
     }
 }
 
-/// The signature of the server's random text.
+/// Signs the nonce of the server.
 fn proof(credentials: &Credentials, nonce: &[u8]) -> Auth {
     let key = SigningKey::from_bytes(&credentials.seed);
     let mut auth = Auth::new();
@@ -244,7 +248,7 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, LinkError> {
     serde_json::from_slice(bytes).map_err(|error| LinkError::Answer(error.to_string()))
 }
 
-/// The innermost cause of an error: the outer ones only say that connecting failed.
+/// The innermost cause of an error. The outer errors only say that connecting failed.
 fn reason(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,9 +1,9 @@
-//! Replaces the SQL functions whose work grows faster than their arguments. A replacement does
-//! linear work, or checks the time limit while it runs.
+//! Replaces the SQL functions of SQLite whose work grows faster than their arguments. A replacement
+//! does linear work, or checks the time limit while it runs.
 //!
-//! SQLite checks the time limit between steps of a statement and never inside a function. SQLite's
-//! own `instr` on a megabyte takes minutes. Not here: SQLite functions with linear work, which
-//! [`LONGEST`] limits.
+//! SQLite checks the time limit between the steps of a statement, but never inside a function. For
+//! example, SQLite's own `instr` on a megabyte takes minutes. Not here: SQLite functions with
+//! linear work, which [`LONGEST`] limits.
 
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};

@@ -12,9 +12,9 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, IsolationLevel, Transaction};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// Rows that are fetched at once.
+/// Number of rows that are fetched at a time.
 const BATCH: i32 = 32;
-/// Longest value in characters. The server writes a blob with two digits per byte.
+/// Longest value in characters. The server writes each byte of a blob as two digits.
 const MOST_LETTERS: usize = 2 * super::CELL + 16;
 
 pub struct Postgres {
@@ -38,7 +38,8 @@ impl Postgres {
         let cancel_tls = connector.clone();
         let (client, connection) = config.connect(connector).await.map_err(|error| offline(&error))?;
         let driver = tokio::spawn(async move {
-            // When the connection ends, the client's pending call fails.
+            // The error is ignored here: if the connection fails, the client's pending call fails
+            // too.
             let _ = connection.await;
         });
         let token = client.cancel_token();
@@ -58,7 +59,7 @@ impl Postgres {
             let transaction = builder.start().await?;
             prepare(&transaction, bounds).await?;
             let rows = read(&transaction, sql, params, limit).await;
-            // A query must not change data.
+            // Roll back in any case, because a query must not change data.
             let _ = transaction.rollback().await;
             rows
         })
@@ -146,8 +147,8 @@ struct Session {
 }
 
 impl Session {
-    /// Cancels a late statement, because the server would continue it after the connection is
-    /// closed.
+    /// Ends the session. If the time limit has passed, cancels the statement on the server, which
+    /// would otherwise continue after the connection is closed.
     async fn end(mut self, late: bool) {
         if late && let Some((token, tls)) = self.token.take() {
             let _ = token.cancel_query(tls).await;

@@ -363,8 +363,7 @@ mod tests {
         assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next statement works");
     }
 
-    /// Single reads that would use all processor time or all memory without the limits, and similar
-    /// statements.
+    /// Runs reads that would use all processor time or all memory without the limits.
     #[test]
     fn a_read_is_bounded_by_the_work_it_does() {
         let (folder, database) = songs();

@@ -11,7 +11,7 @@
 
 use super::{Desktop, Job, Session, Unavailable};
 
-/// The backends of a system, for keys and for text, and the reason if there is none.
+/// Creates the backends of this system, for keys and for text, with the reason if there are none.
 #[cfg_attr(all(feature = "desktop", target_os = "linux"), path = "backends/linux.rs")]
 #[cfg_attr(all(feature = "desktop", not(target_os = "linux")), path = "backends/native.rs")]
 #[cfg_attr(not(feature = "desktop"), path = "backends/none.rs")]

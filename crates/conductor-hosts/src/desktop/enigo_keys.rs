@@ -33,8 +33,8 @@ impl EnigoKeys {
         if self.connection.is_none() {
             let settings = Settings {
                 x11_display: self.display.clone(),
-                // `doctor` names the missing permission. A dialog would show the name of the
-                // program that started the daemon.
+                // Do not open a dialog: it would show the name of the program that started the
+                // daemon. `doctor` reports the missing permission instead.
                 open_prompt_to_get_permissions: false,
                 // This is only a fallback: the engine's ledger releases held keys, even when the
                 // daemon ends.
@@ -149,7 +149,7 @@ fn key(name: KeyName) -> Option<Key> {
         KeyName::End => Key::End,
         KeyName::PageUp => Key::PageUp,
         KeyName::PageDown => Key::PageDown,
-        // The configuration allows 1 to 20.
+        // The configuration allows F1 to F20.
         KeyName::F(number) => FUNCTION.get(usize::from(number.saturating_sub(1))).copied().unwrap_or(Key::F1),
         KeyName::VolumeUp => Key::VolumeUp,
         KeyName::VolumeDown => Key::VolumeDown,

@@ -9,7 +9,7 @@ pub struct Session {
     pub x11: Option<String>,
     /// The socket of a Wayland compositor.
     pub wayland: Option<PathBuf>,
-    /// A compositor that reports the front window over a protocol of its own.
+    /// The compositor, if it reports the front window over its own protocol.
     pub compositor: Option<Compositor>,
     /// The device file that creates input devices.
     pub uinput: Option<PathBuf>,

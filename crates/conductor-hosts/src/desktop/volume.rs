@@ -1,5 +1,5 @@
-//! Sets the system volume with the programs of the desktop: `wpctl` of PipeWire, else `pactl` of
-//! PulseAudio, on macOS `osascript`. On Windows, a call of the system sets the volume.
+//! Sets the system volume with a program of the desktop: `wpctl` of PipeWire, or else `pactl` of
+//! PulseAudio; on macOS `osascript`. On Windows, a call of the Windows API sets the volume.
 //!
 //! These programs run on the volume worker's thread, with fixed arguments. Not here: the decision
 //! when the volume changes (`conductor_core::engine`).

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 const PAGE: usize = 1000;
 /// Largest file that is searched, in bytes.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// Number of bytes at the start of a file that are checked. A file with a NUL in these bytes is not
-/// text.
+/// Number of bytes at the start of a file that are checked for a NUL. A file with a NUL there is
+/// not treated as text.
 const LOOKED_AT: usize = 8192;
 /// Longest line in a result, in characters.
 const LINE: usize = 400;
@@ -60,7 +60,7 @@ pub struct Match {
 #[derive(Debug)]
 pub struct Found {
     pub matches: Vec<Match>,
-    /// The limit or the time was reached, so there may be more matches.
+    /// Whether the limit or the deadline was reached, so that there may be more matches.
     pub truncated: bool,
 }
 

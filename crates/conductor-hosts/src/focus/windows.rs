@@ -1,7 +1,7 @@
-//! The front window of Windows.
+//! Watches the front window of Windows.
 //!
-//! Windows calls a program back only if the program handles window messages. The watcher asks for
-//! the front window at an interval instead, which costs three short calls.
+//! Windows calls a program back only if the program handles window messages. The watcher instead
+//! polls the front window at an interval; each poll makes three short calls.
 
 use super::FrontWindow;
 use crate::desktop::Unavailable;
@@ -25,8 +25,8 @@ pub fn open(_: &Session) -> Result<Box<dyn FrontWindow>, Unavailable> {
 
 impl FrontWindow for Watcher {
     fn current(&mut self) -> Result<Option<Window>, Unavailable> {
-        // SAFETY: the call takes nothing. The window may be gone at any later call, which then
-        // returns nothing.
+        // SAFETY: the call takes no arguments. If the window is closed later, the calls below
+        // return nothing.
         let window = unsafe { GetForegroundWindow() };
         if window.is_null() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl FrontWindow for Watcher {
 fn program(pid: u32) -> Option<String> {
     let mut path = [0; 1024];
     let mut length = path.len() as u32;
-    // SAFETY: the handle is owned at once, and the buffer has the length that is passed.
+    // SAFETY: the handle gets an owner immediately, and the buffer has the length that is passed.
     let done = unsafe {
         let handle = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid);
         if handle.is_null() {

@@ -54,7 +54,7 @@ impl Watcher {
         self.connection.change_window_attributes(window, &wanted)?.check()
     }
 
-    /// Returns `None` also if the window manager does not report the window.
+    /// Also returns `None` if the window manager does not report the window.
     fn read_front(&mut self) -> Result<Option<Window>, Unavailable> {
         let front = match self.active() {
             Ok(front) => front,
@@ -126,8 +126,8 @@ impl super::FrontWindow for Watcher {
     }
 }
 
-/// A lost connection is an error. A window that was closed while it was read is not, because a
-/// change of focus follows.
+/// Converts an error of a read. A lost connection is an error. A window that was closed during the
+/// read is not an error, because a change of focus follows.
 fn vanished(error: ReplyError) -> Result<Option<Window>, Unavailable> {
     match error {
         ReplyError::X11Error(_) => Ok(None),

@@ -1,7 +1,7 @@
-//! The host of a running Live behind AbletonOSC. Every write is read back, because AbletonOSC does
-//! not confirm writes.
+//! The host of a running Live that is controlled through AbletonOSC. Every write is read back,
+//! because AbletonOSC does not confirm writes.
 //!
-//! Facts that AbletonOSC cannot report are absent and listed in `unknown`; unsupported operations
+//! Facts that AbletonOSC cannot report are left out and listed in `unknown`. Unsupported operations
 //! are refused. Not here: the wire protocol (`wire`), reads (`reads`, `notes`), edits (`edits`).
 //! Tested with recorded exchanges and a strict fake, not with a running Live.
 
@@ -38,7 +38,7 @@ struct Look {
     clips: Vec<Vec<Option<String>>>,
     /// Names of the devices, by track.
     devices: Vec<Vec<String>>,
-    /// Starts of the arrangement clips, by track; none until they are read.
+    /// Start times of the arrangement clips, by track; `None` until they are read.
     starts: Vec<Option<Vec<f64>>>,
 }
 
@@ -51,7 +51,8 @@ impl Look {
     }
 
     /// Whether an id of an object in `self` may refer to another object in `now`. A rename by the
-    /// person looks like a move: an unnecessary read is better than a write to the wrong track.
+    /// person is also treated as a move, because an unnecessary read is better than a write to the
+    /// wrong track.
     fn moved_in(&self, now: &Look) -> bool {
         fn shorter_or<T>(old: &[T], new: &[T], differs: impl Fn(&T, &T) -> bool) -> bool {
             new.len() < old.len() || old.iter().zip(new).any(|(a, b)| differs(a, b))
@@ -200,8 +201,8 @@ impl AbletonOscHost {
     }
 
     /// The requests that read the structure of the Set. Arrangement clips are requested only for
-    /// tracks that can have them: for a group, AbletonOSC reports an error and drops the later
-    /// requests of its tick.
+    /// tracks that can have them. For a group, AbletonOSC would report an error and drop all later
+    /// requests that it received in the same tick.
     fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
         let rows = self.tracks();
@@ -505,8 +506,8 @@ impl AbletonOscHost {
     }
 
     /// Handles a push from a listener or a late reply. A value that is already known comes from
-    /// Conductor's own write or is the first push of a new listener. Returns whether the structure
-    /// must be read again: a different name may be a late reply, so it does not prove a move.
+    /// Conductor's own write, or is the first push of a new listener. Returns whether the structure
+    /// must be read again. A different name does not prove a move, because it may be a late reply.
     fn pushed(&self, message: &OscMessage) -> bool {
         let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
         let track = at.map(|n| PathId::Track(count(n)));
@@ -532,7 +533,7 @@ impl AbletonOscHost {
     }
 }
 
-/// Which of the changes in a newly read structure were made by Conductor.
+/// Which changes in a newly read structure were made by Conductor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mine {
     /// Only the changes recorded with `expect`.

@@ -3,8 +3,8 @@
 //!
 //! The structure of the Set is read completely before every call, but the contents are too large
 //! for that. Instead, the state of an object is stored when the object is read or written. A write
-//! that expects a revision reads its objects again. An object that differs from its first known
-//! state is part of the revision. Therefore the first read of an object does not change the
+//! that expects a revision reads its objects again. Only objects that differ from their first known
+//! state are part of the revision. Therefore the first read of an object does not change the
 //! revision, a change to the object does, and an undo restores the old revision. Not here: how a
 //! host reads an object.
 
@@ -42,7 +42,7 @@ pub struct Contents {
     known: BTreeMap<Key, Known>,
     /// The objects that differ from their first known state.
     changed: BTreeMap<Key, Revision>,
-    /// Number of times that all objects were dropped.
+    /// How many times all objects were dropped.
     generation: u64,
     /// Identifies this attachment to Live. Revisions of an earlier attachment are not valid,
     /// because changes in between are unknown.
@@ -56,7 +56,7 @@ impl Default for Contents {
 }
 
 impl Contents {
-    /// The revision of a structure with these contents.
+    /// Computes the revision of the Set from its structure and these contents.
     pub fn revision(&self, structure: Revision) -> Revision {
         Revision::of_state(&format!("{structure} {} {} {:?}", self.attachment, self.generation, self.changed))
     }

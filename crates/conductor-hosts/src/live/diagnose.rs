@@ -1,5 +1,5 @@
-//! Diagnoses Live for `doctor`: finds whether the port, script, version or permission is wrong, and
-//! suggests a fix.
+//! Diagnoses Live for `doctor`: checks the port, the script, the version and the permissions, and
+//! suggests a fix for each fault.
 //!
 //! Uses an existing connection if there is one, because only one client of each kind can connect.
 //! Otherwise connects, sends requests and disconnects.

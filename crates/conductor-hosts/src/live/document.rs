@@ -1,5 +1,5 @@
-//! The host of a Set in a file, without Live. Readers get the last completed state. The one writer
-//! works on its own copy and publishes it at the end.
+//! The host of a Set in a file, without Live. Readers get the last completed state. Only one writer
+//! works at a time; it changes its own copy and publishes the copy at the end.
 
 use super::roots::{Place, Roots};
 use super::write_turn::Turn;
@@ -42,7 +42,7 @@ struct OnDisk {
 }
 
 pub struct DocumentHost {
-    /// Locked only by the call that has the write turn, for one edit.
+    /// Locked for one edit at a time: by the call that has the write turn, or by a turn of a knob.
     set: Mutex<OpenSet>,
     shown: ArcSwap<Shown>,
     disk: Mutex<OnDisk>,
@@ -193,8 +193,9 @@ impl DocumentHost {
         .await
     }
 
-    /// Writes the file and keeps the old file as a backup. The new text is checked first; an error
-    /// leaves everything unchanged.
+    /// Writes the file and keeps the old file as a backup. The new text is checked first. After an
+    /// error, the edits still count as unsaved, and the file is unchanged unless only the final
+    /// sync of the folder failed.
     pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, LiveHostError> {
         blocking(move || {
             let _turn = turn;
@@ -269,7 +270,7 @@ impl DocumentHost {
     }
 }
 
-/// Checks that the new file contains the text of the document.
+/// Checks that the new file, when it is read again, contains the text of the document.
 fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostError> {
     let broken = |reason: String| LiveHostError::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))
@@ -365,8 +366,8 @@ impl LiveHost for DocumentHost {
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()> {
         let mut set = self.set();
         let mut turning = self.turning.lock();
-        // After an edit by another caller, the knob starts a new undo entry: the two edits must not
-        // be merged.
+        // If another caller edited the Set since the last value, the knob starts a new undo entry,
+        // because the two edits must not be merged.
         let same = *turning == Some((id, set.document().revision()));
         let edit = [LiveEdit::SetParam { param_id: id, value }];
         let turned =

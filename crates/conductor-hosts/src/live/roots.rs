@@ -26,7 +26,7 @@ pub struct Roots {
     granted: Vec<PathBuf>,
 }
 
-/// A file in a root, and its path as shown to people.
+/// A file in a root, and the path that is shown to people.
 #[derive(Debug)]
 pub struct Place {
     file: RootedFile,
@@ -34,7 +34,7 @@ pub struct Place {
 }
 
 impl Roots {
-    /// Allowed folders that overlap the home are left out.
+    /// Allowed folders that are in the Conductor home or contain it are left out.
     pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
         let granted = granted.iter().filter(|it| !touches_home(home, it)).map(|it| canonical(it)).collect();
         Roots { sets: canonical(home).join("sets"), granted }
@@ -146,7 +146,7 @@ impl Place {
     }
 
     /// Keeps the file under a second name. A hard link shares the bytes, so the backup is complete
-    /// as soon as it exists.
+    /// as soon as the link exists.
     fn back_up(&self, time: &str) -> io::Result<PathBuf> {
         let folder = self.file.folder();
         match folder.create_dir_with("Backup", &platform::folders(0o755)) {
@@ -182,8 +182,9 @@ impl Place {
     }
 }
 
-/// Removes the oldest backups of one Set above the limit. Their names sort by time. The first
-/// backup is kept: many saves by a caller must not remove the person's original file.
+/// Removes the oldest backups of one Set, down to the limit. The names of backups sort by time. The
+/// first backup is always kept, so that many saves by a caller cannot remove the person's original
+/// file.
 fn prune(folder: &Dir, stem: &str) -> io::Result<()> {
     let start = format!("{stem} [");
     let mut ours = Vec::new();

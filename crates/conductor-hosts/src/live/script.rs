@@ -71,7 +71,8 @@ pub struct ScriptHost {
     me: Weak<ScriptHost>,
 }
 
-/// Tempo, then per track: name, type, clip names per slot, arrangement starts, device names.
+/// The tempo, and for each track: name, type, clip name per slot, start times of arrangement clips,
+/// and device names.
 type Fingerprint = (f64, Vec<(String, TrackKind, Vec<Option<String>>, Vec<f64>, Vec<String>)>);
 
 #[derive(Deserialize)]
@@ -159,8 +160,8 @@ impl ScriptHost {
         self.heard.lock()
     }
 
-    /// The connection; reconnects if it was closed. After a reconnect another Set may be open, so
-    /// every session must read again.
+    /// The connection, which is opened again if it was closed. After a reconnect another Set may be
+    /// open, so every session must read again.
     async fn line(&self) -> Result<Arc<Line>, LiveHostError> {
         let mut line = self.line.lock().await;
         if line.has_ended() {
@@ -354,7 +355,8 @@ impl ScriptHost {
         }
         for outcome in outcomes {
             match outcome {
-                // `read_first` recorded the state before the write, so ABSENT is not used here.
+                // `read_first` already recorded the state before the write, so `ABSENT` is ignored
+                // here.
                 Outcome::Clip(it) => contents.wrote(Facet::Clip, it.id, ABSENT, &format!("{it:?}")),
                 Outcome::Track(it) => contents.wrote(Facet::Track, it.id, ABSENT, &format!("{it:?}")),
                 Outcome::Param(it) => {

@@ -1,5 +1,5 @@
-//! Records the current Set of each caller and what the caller has read. Ids are positions, so a
-//! caller must read again after another caller shifted ids.
+//! Records the current Set of each caller, and which state of the Set the caller has read. Ids are
+//! positions, so a caller must read again after another caller has shifted ids.
 
 use conductor_core::principal::Principal;
 use conductor_set::{Author, PathId};
@@ -11,14 +11,14 @@ pub enum SessionKey {
     Connection(u64),
     /// Callers without a permanent connection, including HTTP tokens.
     Principal(String),
-    /// The person and the pads. They use the default Set, and their ids refer to the current
+    /// The person and the pads. They use the default Set, and their ids always refer to the current
     /// positions.
     Engine,
 }
 
 impl SessionKey {
-    /// Every request of a modern HTTP client has its own connection, so the token identifies the
-    /// session.
+    /// The key of a caller. A modern HTTP client opens a new connection for each request, so its
+    /// token identifies the session.
     pub fn of(principal: &Principal, conn: u64) -> SessionKey {
         match principal {
             Principal::Person { .. } | Principal::Phone { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => {
@@ -40,7 +40,7 @@ struct Session {
     current: Option<String>,
     /// Per Set, the value of `State::structure` at the last reply.
     seen: BTreeMap<String, u64>,
-    /// Per Set and clip, how many of its first notes the session has read.
+    /// Per Set and clip, how many notes the session has read, counted from the first note.
     read: BTreeMap<(String, PathId), usize>,
 }
 
@@ -50,8 +50,8 @@ pub struct Sessions {
     authors: u64,
 }
 
-/// Sessions of principals without a connection never end; above this limit the oldest session is
-/// dropped.
+/// Maximum number of sessions. Sessions of principals without a connection never end, so above this
+/// limit the oldest session is dropped.
 const MAX_SESSIONS: usize = 4096;
 
 impl Sessions {
@@ -99,11 +99,12 @@ impl Sessions {
         }
     }
 
-    /// Records that the session has read `count` notes of a clip. `offset` is the number of the
-    /// first note; `None` for a window of time or pitch.
+    /// Records that the session has read `count` notes of a clip. `offset` is the index of the
+    /// first of these notes; `None` for a window of time or pitch.
     pub fn read_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, offset: Option<usize>, count: usize) {
         let read = self.session(key).read.entry((set.to_owned(), clip)).or_default();
-        // Consecutive pages are added up. Another page or window counts only its own notes.
+        // A page that continues the notes read so far extends the count. For any other page or
+        // window, the larger count is kept.
         *read = match offset {
             Some(offset) if offset <= *read => offset.saturating_add(count).max(*read),
             Some(_) | None => count.max(*read),

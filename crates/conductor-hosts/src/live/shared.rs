@@ -17,7 +17,7 @@ pub fn caps(render: &'static str) -> Caps {
     Caps { missing: [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, render)].into() }
 }
 
-/// Refuses previews: a running Live does not support dry runs.
+/// Refuses a preview, because a running Live does not support dry runs.
 pub fn refuse_preview(host: &'static str, mode: Mode, reason: &'static str) -> Result<(), LiveHostError> {
     match mode {
         Mode::Preview => Err(LiveHostError::Missing { host, op: Op::TryOut, reason }),
@@ -25,8 +25,8 @@ pub fn refuse_preview(host: &'static str, mode: Mode, reason: &'static str) -> R
     }
 }
 
-/// Builds the known ids from the rows of all tracks. Each row has the kind and name of the track,
-/// and the clip names of its slots.
+/// Builds the known ids from all tracks. Each item has the kind and name of a track, and the clip
+/// names of its slots.
 pub fn known_ids<'a>(tracks: impl Iterator<Item = (TrackKind, &'a str, &'a [Option<String>])>) -> KnownIds {
     let mut known = KnownIds::default();
     for (n, (kind, name, slots)) in (0_u32..).zip(tracks) {

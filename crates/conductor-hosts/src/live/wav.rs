@@ -56,7 +56,8 @@ fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
     let values: Result<Vec<f32>, hound::Error> = match sample_format {
         SampleFormat::Float => reader.samples::<f32>().collect(),
         SampleFormat::Int => {
-            // Full scale is 1. A signed sample reaches it exactly only at its negative end.
+            // The scale maps the most negative sample to exactly -1. The most positive sample is
+            // slightly below 1.
             let scale = 1.0 / (1_i64 << (bits_per_sample.clamp(1, 32) - 1)) as f32;
             reader.samples::<i32>().map(|it| it.map(|it| it as f32 * scale)).collect()
         }

@@ -9,14 +9,15 @@ use tokio::sync::OwnedMutexGuard;
 /// Maximum number of writes that wait while another write runs.
 pub const MAX_WAITING: usize = 64;
 
-/// Clones share the queue: if a Set is saved to another file, its writers stay in order.
+/// The write queue. Clones share the queue, so that the writers of a Set stay in order when the Set
+/// is saved to another file.
 #[derive(Clone, Default)]
 pub struct Lane {
     turn: Arc<tokio::sync::Mutex<()>>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// The right to write to one Set. It is dropped at the end of the write.
+/// The right to write to one Set. Dropping this value ends the turn.
 pub struct Turn {
     _held: OwnedMutexGuard<()>,
 }
@@ -30,9 +31,9 @@ impl Drop for Waiting<'_> {
 }
 
 impl Lane {
-    /// Waits for the turn. The limit is checked first, so excess writes are refused immediately.
+    /// Waits for the turn. If too many writes are waiting, fails immediately.
     pub async fn enter(&self) -> Result<Turn, LiveHostError> {
-        // If the queue is free, the turn starts immediately.
+        // If no write is running, the turn starts immediately.
         if let Ok(held) = Arc::clone(&self.turn).try_lock_owned() {
             return Ok(Turn { _held: held });
         }
@@ -69,7 +70,7 @@ mod tests {
         }
         assert_eq!(lane.waiting(), MAX_WAITING);
         assert!(matches!(lane.enter().await, Err(LiveHostError::QueueFull { waiting: 64 })));
-        // A caller that gives up frees its place in the queue; so does a caller whose turn starts.
+        // A caller frees its place in the queue when it gives up, and also when its turn starts.
         queue.pop();
         assert_eq!(lane.waiting(), MAX_WAITING - 1);
         drop(held);

@@ -1,9 +1,10 @@
 //! MIDI through the ALSA sequencer.
 //!
-//! Every open port is a separate sequencer client with one thread. An input's thread waits in the
-//! kernel for events; an output's thread waits for the engine's [`queue`](super::queue). A slow
-//! device therefore does not delay others. The threads share only the list of our own client
-//! numbers. The system client announces ports that appear and disappear.
+//! Every open port is a separate sequencer client with one thread. The thread of an input waits in
+//! the kernel for events. The thread of an output waits for messages in its
+//! [`queue`](super::queue). A slow device therefore does not delay others. The threads share only
+//! the list of our own client numbers. The system client of ALSA announces ports that appear and
+//! disappear.
 //!
 //! The kernel's input pool may overrun when this process gets no processor time. The lost events
 //! are unknown, so an all-notes-off is added on every channel: a lost press is silent, but a lost
@@ -33,7 +34,8 @@ const NAME: &str = "alsa";
 const DEVICE: &str = "/dev/snd/seq";
 /// Number of events that the kernel buffers for one of our inputs. 2000 is the kernel's maximum.
 const POOL: u32 = 2000;
-/// A long SysEx is sent in pieces of this many bytes, which fit into every receiver's pool.
+/// Size of the pieces in which a long SysEx is sent, in bytes. A piece of this size fits into the
+/// pool of every receiver.
 const PIECE: usize = 256;
 /// Time per piece to a sound card, at the speed of a five-pin MIDI cable. If pieces are sent
 /// faster, the kernel silently drops bytes that do not fit into its buffer of 4096 bytes.
@@ -48,7 +50,7 @@ pub struct Alsa {
 
 struct Live {
     control: Control,
-    /// Receives announcements of ports until the backend is dropped.
+    /// The thread that receives announcements of ports. It ends when the backend is dropped.
     _announcer: Reader,
 }
 
@@ -188,8 +190,8 @@ fn forget(ours: &Mutex<BTreeSet<i32>>, client: alsa::Result<i32>) {
     }
 }
 
-/// Checks the device node before alsa-lib opens it, so that the error is ours and nothing is
-/// printed to the terminal.
+/// Checks the device node before alsa-lib opens it. A missing device is then reported by our own
+/// error, and alsa-lib prints nothing to the terminal.
 fn reachable(device: &Path) -> Result<(), Unavailable> {
     let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
     let Err(error) = open else { return Ok(()) };
@@ -317,8 +319,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// `begin` runs in the new thread and creates the handler. The handler is called with each
-    /// event, and with `None` when the kernel dropped events.
+    /// Starts the thread. `begin` runs in the new thread and creates the handler. The handler is
+    /// called with each event, and with `None` when the kernel has dropped events.
     fn start<H: FnMut(Option<&mut Event<'_>>)>(
         control: &Control,
         seq: Seq,
@@ -375,7 +377,8 @@ struct EventDecoder {
     bytes: Vec<u8>,
     intake: Intake,
     stamp: Stamp,
-    /// The port that we listen to. Absent for a port that we created and that others connect to.
+    /// The port that we listen to. Absent for a port that we created and that other programs
+    /// connect to.
     from: Option<Addr>,
 }
 
@@ -388,7 +391,7 @@ impl EventDecoder {
             }
             return;
         };
-        // The kernel also delivers events of clients that are not connected to this port.
+        // The kernel also delivers events from clients that are not connected to this port.
         let is_strange = self.from.is_some_and(|from| event.get_source() != from);
         let taint = if is_strange { Taint::Virtual } else { Taint::Clean };
         if let Some(sysex) = event.get_ext() {

@@ -62,8 +62,8 @@ pub enum Platform {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     Alias(String),
-    /// Contains `raw:<port>`. The port is not configured, and is opened only when Conductor listens
-    /// to all ports.
+    /// Contains `raw:<port>`. The port has no configured device, and is opened only when Conductor
+    /// listens to all ports.
     Raw(String),
 }
 
@@ -82,7 +82,8 @@ impl Identity {
     }
 }
 
-/// Identifies a port that is connected again, because the platform's id may have changed.
+/// Identifies a port that was unplugged and plugged in again. The id of the platform may have
+/// changed in between.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     way: Way,
@@ -96,7 +97,7 @@ struct Place {
 /// The configured devices, and the ports that they had before.
 pub struct Roster {
     rows: Vec<Row>,
-    /// The last alias of each place. Kept when a port disappears.
+    /// The last alias of each place. An entry stays when its port disappears.
     before: BTreeMap<Place, String>,
 }
 
@@ -111,8 +112,8 @@ type Test = Box<dyn Fn(&PortInfo) -> bool + Send>;
 
 impl Roster {
     /// Creates a roster of the devices with this protocol. A disabled device keeps its alias,
-    /// because its port would otherwise be opened as a raw port. For a loopback device, its own
-    /// name is the most specific matcher.
+    /// because its port would otherwise be opened as a raw port. For a loopback device, the name of
+    /// the device is the most specific matcher.
     pub fn new(devices: &[Device], protocol: Protocol) -> Self {
         let rows = devices.iter().filter(|device| device.protocol == protocol).map(Row::new).collect();
         Roster { rows, before: BTreeMap::new() }
@@ -137,8 +138,8 @@ impl Roster {
                     }
                 }
             }
-            // Sort by specificity, then prefer the last alias of the place, then use the order of
-            // places and aliases.
+            // Sort by specificity. Then prefer the last alias of a place. Then sort by the order of
+            // the places and of the aliases.
             offers.sort_by(|a, b| {
                 let strength = |it: &Offer| Reverse((it.fit, it.known));
                 strength(a)

@@ -106,8 +106,8 @@ impl Live {
         Ok(Live { client, arrivals, departures, alive, last_number: 0, registered, generations })
     }
 
-    /// Reads the registrations since the last scan. Port numbers are reused, so the current name of
-    /// each number is used.
+    /// Reads the registrations since the last scan. JACK reuses port numbers, so each number is
+    /// converted to the current name of its port.
     fn read_registrations(&mut self) {
         while let Ok(port) = self.registered.try_recv() {
             let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
@@ -119,7 +119,7 @@ impl Live {
     fn unregister_closed(&mut self) {
         while let Ok(port) = self.departures.pop() {
             let client = self.client.as_client();
-            // This fails only when the server has ended; the port is closed then too.
+            // This fails only when the server has ended, which also closes the port.
             let _ = match port {
                 Arrival::Input(input) => client.unregister_port(input.port),
                 Arrival::Output(output) => client.unregister_port(output.port),
@@ -314,7 +314,7 @@ impl Output for OpenOutput {
         }
         let max = self.largest.load(Ordering::Relaxed);
         if message.len() > max {
-            // If the message is also malformed, report that first.
+            // If the message is also malformed, that error is reported first.
             super::check_message(message)?;
             return Err(SendError::TooLong { max });
         }
@@ -349,7 +349,7 @@ struct OutPort {
     largest: Arc<AtomicUsize>,
     /// The port under which the owner sends here, or `NO_SLOT`.
     slot: Arc<AtomicU32>,
-    /// No message was written in this period.
+    /// Whether no message was written in this period.
     is_idle: bool,
 }
 
@@ -425,7 +425,7 @@ impl InPort {
 }
 
 impl OutPort {
-    /// Opens the buffer, which empties it.
+    /// Opens the buffer of this period. Opening clears the buffer.
     fn open<'a>(&'a mut self, scope: &'a ProcessScope) -> Outlet<'a, MidiWriter<'a>> {
         let writer = self.port.writer(scope);
         self.largest.store(writer.max_event_size(), Ordering::Relaxed);
@@ -459,7 +459,8 @@ impl NotificationHandler for Notices {
 
     fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
         if is_registered {
-            // The channel is full only after thousands of registrations between two scans.
+            // If the channel is full, the registration is dropped. This happens only after
+            // thousands of registrations between two scans.
             let _ = self.registrations.try_send(port);
         }
         (self.announce)(Announcement::PortsChanged { backend: NAME });

@@ -1,13 +1,14 @@
 //! Virtual MIDI devices inside this process: for the demo, for tests, and for machines without
 //! MIDI.
 //!
-//! A device NAME has two ends. Port `NAME` is the near end: we listen to it and send to it like a
-//! hardware port. The far end is the side of the player: messages sent to port `NAME hand` arrive
-//! as input from NAME, and messages sent to `NAME` are read with [`Hand::take`]. Input keeps the
-//! sender's trail (its origin), so a demo pad that a tool presses is not treated as a person's
-//! input.
+//! A device NAME has two ends. The near end is the port `NAME`: we listen to it and send to it like
+//! a hardware port. The far end is the side of the player. Messages that are sent to the port `NAME
+//! hand` arrive as input from NAME. Messages that are sent to `NAME` are read with [`Hand::take`].
+//! Input keeps the trail (the origin) of its sender, so a demo pad that a tool presses is not
+//! treated as a person's input.
 //!
-//! Each device has a lock, which is locked for one message at a time. No device callback uses it.
+//! Each device has a lock, which is held for one message at a time. No device callback uses this
+//! lock.
 
 use super::queue::MESSAGE_MAX;
 use super::ring::EventSender;
@@ -129,7 +130,7 @@ impl Hand {
         state.far_end.drain(..).collect()
     }
 
-    /// Messages that were dropped at the far end because they were not read.
+    /// Number of messages that were dropped at the far end because they were not read.
     pub fn lost(&self) -> u64 {
         self.device.state.lock().lost
     }

@@ -6,8 +6,8 @@
 //!
 //! The system calls the callbacks of inputs on its own thread. Every output has a thread
 //! ([`threaded_output`](super::threaded_output)). The library `midir` does not announce ports that
-//! appear and disappear; the scan of the `ports` thread finds them. It does not report which ports
-//! are hardware either, so no port here is treated as a controller that a person plays.
+//! appear and disappear; the scan of the `ports` thread finds them. `midir` also does not report
+//! which ports are hardware, so no port here is treated as a controller that a person plays.
 
 use super::ring::EventSender;
 use super::threaded_output::Outlet;
@@ -27,8 +27,8 @@ mod platform;
 
 use platform::NAME;
 
-/// Time to wait after the first client was created. The first client starts the system's MIDI
-/// server, whose list of ports may be empty at first.
+/// Time to wait after the first client was created. Creating it starts the system's MIDI server,
+/// whose list of ports may be empty at first.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 pub struct MidirPorts {
@@ -39,7 +39,7 @@ pub struct MidirPorts {
     made: BTreeSet<(Way, String)>,
 }
 
-/// Two clients, for listing ports.
+/// The clients that list ports: one for inputs, one for outputs.
 struct Live {
     input: MidiInput,
     output: MidiOutput,
@@ -71,7 +71,7 @@ impl MidirPorts {
 
     fn client(&self) -> Result<MidiInput, Unavailable> {
         let mut client = MidiInput::new(&self.client_name).map_err(unavailable)?;
-        // The decoder filters messages itself.
+        // Receive all kinds of messages, because our decoder filters them.
         client.ignore(Ignore::None);
         Ok(client)
     }
@@ -105,7 +105,7 @@ impl Backend for MidirPorts {
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
-        // A port without a name is about to disappear.
+        // A port whose name cannot be read is about to disappear, so it is left out.
         let inputs = live.input.ports().into_iter();
         let inputs = inputs.filter_map(|it| Some((Way::Input, it.id(), live.input.port_name(&it).ok()?)));
         let outputs = live.output.ports().into_iter();

@@ -1,16 +1,16 @@
-//! One period of an audio server, from its input buffers to its output buffers: the part of the
-//! process callback that does not depend on the server.
+//! Runs one period of an audio server, from its input buffers to its output buffers. This is the
+//! part of the process callback that does not depend on the server.
 //!
-//! The messages of all inputs are merged by their frame. If the engine is free and nothing older
-//! waits, it decides each message here, and the messages that it sends leave in the same period, at
-//! the frame of the message that caused them. Otherwise the messages go to the event rings, and the
-//! owner decides them.
+//! The messages of all inputs are merged in the order of their frames. If the engine is free and no
+//! older event waits, the engine decides each message here. The messages that it sends leave in the
+//! same period, at the frame of the message that caused them. Otherwise the messages go to the
+//! event rings, and the owner decides them.
 //!
 //! The messages in the output queues are written first, at frame 0. A message that does not fit is
 //! queued by the owner, and so are all later messages to the same port.
 //!
 //! Nothing here locks, allocates, frees, logs or makes a system call, except that the owner is
-//! woken at most once per period. Not here: what an event means (the daemon's `owner/desk`).
+//! woken at most once per period. Not here: the meaning of an event (the daemon's `owner/desk`).
 
 use super::queue::QueueReceiver;
 use super::ring::Intake;
@@ -19,17 +19,17 @@ use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
 
 /// Decides events in a device callback. The daemon implements this in `owner/desk`.
 pub trait Decide: Send {
-    /// Starts a period. Returns false if an older event waits, or if events must pass the owner
-    /// first. `missed` is the number of events that went to the rings since the last period,
+    /// Starts a period. Returns false if an older event waits, or if the owner must handle the
+    /// events first. `missed` is the number of events that went to the rings since the last period,
     /// because the owner had locked the engine.
     fn begin(&mut self, missed: u64) -> bool;
 
-    /// Decides an event now and writes the messages that it causes. Returns false, without an
-    /// effect, if the event must go to the ring.
+    /// Decides an event now and writes the messages that it causes. If the event must go to the
+    /// ring instead, returns false and has no effect.
     fn decide(&mut self, event: &Event, outputs: &mut dyn Outputs) -> bool;
 
-    /// Ends a period in which `deferred` events went to the rings. Returns whether the owner has
-    /// something to do.
+    /// Ends a period in which `deferred` events went to the rings. Returns whether the owner must
+    /// be woken.
     fn end(&mut self, now: Micros, deferred: u64) -> bool;
 }
 
@@ -106,14 +106,14 @@ pub struct Outlet<'a, B> {
     buffer: B,
     queue: &'a mut QueueReceiver,
     port: Option<DeviceSlot>,
-    /// All older messages have been written.
+    /// Whether all older messages have been written.
     is_drained: bool,
     is_idle: bool,
 }
 
 impl<'a, B: Buffer> Outlet<'a, B> {
-    /// `port` is the port under which the owner sends to this output. An output without a port only
-    /// sends its queue.
+    /// `port` is the port under which the owner sends to this output. An output without a port
+    /// sends only its queued messages.
     pub fn new(buffer: B, queue: &'a mut QueueReceiver, port: Option<DeviceSlot>) -> Self {
         Outlet { buffer, queue, port, is_drained: false, is_idle: true }
     }
@@ -159,10 +159,10 @@ impl<B: Buffer> Outputs for AtFrame<'_, '_, B> {
 /// The state of a callback between its periods.
 #[derive(Debug, Default)]
 pub struct Periods {
-    /// Time stamps never decrease, although the server may call a little early.
+    /// The last time stamp. Time stamps never decrease, even if the server calls a little early.
     last: Micros,
-    /// Events that went to the rings because the owner had locked the engine, and that are not
-    /// reported yet.
+    /// Number of events that went to the rings because the owner had locked the engine. Reported to
+    /// the engine at the next period.
     missed: u64,
 }
 
@@ -179,9 +179,9 @@ impl Periods {
     ) {
         let has_input = inlets.iter().map_while(Option::as_ref).any(|it| it.next.is_some());
         let wakes = has_input.then(|| {
-            // The owner puts messages into the queues only while it has locked the engine. The
-            // queues are therefore drained after the engine was locked here: no older message can
-            // follow.
+            // Drain the output queues only after the engine is locked. The owner fills them only
+            // while it has locked the engine itself, so no older message can be queued after this
+            // point.
             desk.try_with(|desk| {
                 outlets.iter_mut().map_while(Option::as_mut).for_each(Outlet::drain);
                 let is_open = desk.begin(std::mem::take(&mut self.missed));
@@ -220,11 +220,12 @@ impl Periods {
             let Some(inlet) = inlets.get_mut(at).and_then(Option::as_mut) else { break };
             let Some(Message { frame, bytes }) = std::mem::replace(&mut inlet.next, inlet.rest.next()) else { break };
             let offset = u64::from(frame) * 1_000_000 / u64::from(rate.max(1));
-            // The time stamp of a message is the time at which its answer can leave. It is never
-            // before a deadline that the owner has already handled.
+            // The time stamp of a message is the earliest time at which its answer can leave. It is
+            // never before a deadline that the owner has already handled.
             let at = self.last.max(start.plus_us(offset));
             self.last = at;
-            // After one event has gone to a ring, every later event must follow it.
+            // After one event has gone to a ring, all later events must go to the rings too, to
+            // keep the order.
             let is_first = deferred == 0;
             let mut decide = |event: &Event| is_first && decide(event, frame);
             deferred += inlet.intake.hear_now(at, Taint::Clean, bytes, &mut decide);

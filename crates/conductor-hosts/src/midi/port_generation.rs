@@ -19,7 +19,7 @@ pub struct PortGenerations {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     generation: u64,
-    /// The port is listed, but its first announcement has not arrived yet.
+    /// Whether the first announcement of the listed port has not arrived yet.
     awaits_announcement: bool,
 }
 
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0]);
         generations.announce("x".into());
         assert_eq!(scan(&mut generations, &["x", "x"]), [1, 1]);
-        // The port is announced late and replaced at once.
+        // The port is announced late, and is replaced before the next scan.
         scan(&mut generations, &[]);
         assert_eq!(scan(&mut generations, &["x"]), [0]);
         generations.announce("x".into());

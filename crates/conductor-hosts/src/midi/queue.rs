@@ -5,7 +5,7 @@
 //! space is reserved for releases. A message that does not fit is refused as `Busy`. A queued
 //! message is never dropped.
 //!
-//! Not here: the thread that sends; it belongs to the backend.
+//! Not here: the thread that sends the messages, which belongs to the backend.
 
 use super::{SendError, check_message, is_release};
 
@@ -23,7 +23,7 @@ pub struct QueueSender {
 
 pub struct QueueReceiver {
     bytes: rtrb::Consumer<u8>,
-    /// A copy of the oldest message, which may wrap around the end of the ring.
+    /// A contiguous copy of the oldest message. In the ring, the message may wrap around the end.
     front: Box<[u8]>,
 }
 

@@ -40,8 +40,8 @@ const SUSTAIN: u8 = 64;
 const ALL_SOUND_OFF: u8 = 120;
 const ALL_NOTES_OFF: u8 = 123;
 
-/// Wakes the engine. All event rings share one bell. It wakes the engine once, and again only after
-/// the engine has started to drain the rings.
+/// Wakes the engine. All event rings share one bell. After it has woken the engine, it does so
+/// again only after the engine has started to drain the rings.
 #[derive(Clone)]
 pub struct Bell(Arc<BellInner>);
 
@@ -51,8 +51,8 @@ struct BellInner {
 }
 
 impl Bell {
-    /// `ring` runs in device callbacks: it must neither lock nor allocate. It may unpark a thread
-    /// or write to an eventfd.
+    /// `ring` wakes the engine. It runs in device callbacks, so it must neither lock nor allocate.
+    /// It may unpark a thread or write to an eventfd.
     pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Self {
         Bell(Arc::new(BellInner { rung: AtomicBool::new(false), ring: Box::new(ring) }))
     }
@@ -63,7 +63,7 @@ impl Bell {
     }
 
     pub fn ring(&self) {
-        // `ring` and `answer` both swap. If `ring` finds the bell rung already, the next `answer`
+        // `ring` and `answer` both swap the flag. If `ring` finds it already set, the next `answer`
         // happens after this call, so the engine will drain this event too.
         if !self.0.rung.swap(true, Ordering::AcqRel) {
             (self.0.ring)();
@@ -106,7 +106,7 @@ pub type RelativeControllers = [u128; 16];
 
 struct Shared {
     slots: Box<[Slot]>,
-    /// One bit per slot that may be full.
+    /// One bit per slot. The bit is set if the slot may be full.
     full: Box<[AtomicU64]>,
     any_full: AtomicBool,
     relative: [AtomicU64; 32],
@@ -115,8 +115,8 @@ struct Shared {
 }
 
 /// The slot of one key or control. `at` is written before `word`. If the receiver empties the slot
-/// between the two writes, it may read a later time than that of the event, but never an earlier
-/// time.
+/// between the two writes, it may read a time later than that of the event, but never an earlier
+/// one.
 struct Slot {
     word: AtomicU64,
     at: AtomicU64,
@@ -131,7 +131,8 @@ mod word {
     const FULL: u64 = 1 << 63;
     const POSITION_BITS: u32 = 25;
     const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
-    /// Higher counts are stored as this value, which is above the limit of any configuration.
+    /// Maximum hop count. Higher counts are stored as this value, which is above the limit of any
+    /// configuration.
     const HOPS_MAX: u8 = 15;
 
     pub fn pack(value: u32, position: u64, trail: Trail) -> u64 {
@@ -163,8 +164,8 @@ mod word {
         Trail { taint, hops: (word >> 57) as u8 & HOPS_MAX }
     }
 
-    /// The full position, computed from its stored low bits. It differs from `near` by at most the
-    /// length of the ring.
+    /// Restores the full position from the stored low bits. The position differs from `near` by at
+    /// most the length of the ring.
     pub fn position(word: u64, near: u64) -> u64 {
         let ahead = (word >> 32).wrapping_sub(near) & POSITION_MASK;
         if ahead < 1 << (POSITION_BITS - 1) {
@@ -247,7 +248,8 @@ struct Selection {
     /// The halves of the number that must enter the ring before data may: bit 0 is the LSB, bit 1
     /// the MSB.
     missing: u8,
-    /// The coarse half of a value was dropped. The fine half alone would change an older value.
+    /// Whether the coarse half of a value was dropped. The fine half alone would change an older
+    /// value.
     coarse_lost: bool,
 }
 
@@ -314,8 +316,8 @@ pub struct EventSender {
     bell: Bell,
     selections: [Selection; 16],
     rate: Rate,
-    /// Must be the last field: it is dropped after `events`, so the receiver then finds the ring
-    /// abandoned.
+    /// Must be the last field, so that it is dropped after `events`. When it wakes the receiver,
+    /// the receiver then finds the ring abandoned.
     _ring_on_drop: RingOnDrop,
 }
 
@@ -341,8 +343,8 @@ impl Intake {
     }
 
     /// Like [`hear`](Self::hear), but offers each event to `decide` first. Returns the number of
-    /// events that `decide` did not accept. They are in the ring; [`wake`](Self::wake) follows once
-    /// per period.
+    /// events that `decide` did not accept. The ring handles these events as usual, but does not
+    /// wake the owner: the caller calls [`wake`](Self::wake) once per period.
     pub(crate) fn hear_now(
         &mut self,
         at: Micros,
@@ -461,9 +463,8 @@ impl EventSender {
         self.bell.ring();
     }
 
-    /// Offers an event that the ring would accept to `decide`, and stores it if `decide` returns
-    /// false. Returns whether `decide` accepted the event. The limits of the ring apply in any
-    /// case.
+    /// Applies the limits of the ring, and offers the event to `decide` if the ring would accept
+    /// it. Stores the event if `decide` returns false. Returns whether `decide` accepted the event.
     fn offer(&mut self, at: Micros, trail: Trail, body: Body, decide: &mut dyn FnMut(&Event) -> bool) -> bool {
         let room = self.room(at);
         match self.admit(room, at, trail, &body) {
@@ -481,8 +482,8 @@ impl EventSender {
         false
     }
 
-    /// Applies the table in the module documentation, and stores the event in its slot if the table
-    /// requires that.
+    /// Applies the table in the module documentation. Stores the event in its slot if the table
+    /// says so.
     fn admit(&mut self, room: Room, at: Micros, trail: Trail, body: &Body) -> Admission {
         let is_open = room == Room::Open;
         let passes = match self.class(body) {
@@ -630,8 +631,8 @@ impl EventSender {
         self.shared.slots.get(place).is_some_and(|slot| word::is_full(slot.word.load(Ordering::Acquire)))
     }
 
-    /// Overwrites a full slot. Returns false when the slot is empty, even if the receiver emptied
-    /// it during this call.
+    /// Overwrites a full slot. Returns false if the slot is empty, or if the receiver emptied it
+    /// during this call.
     fn replace(&self, place: usize, value: u32, at: Micros, trail: Trail) -> bool {
         let Some(slot) = self.shared.slots.get(place) else { return false };
         let old = slot.word.load(Ordering::Acquire);
@@ -667,7 +668,7 @@ fn button_place(button: Button) -> usize {
     place::BUTTON + usize::from(button.id() - Button::South.id())
 }
 
-/// Only the sender writes the counters, so no atomic addition is needed.
+/// Increments a counter. Only the sender writes the counters, so no atomic addition is needed.
 fn add(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

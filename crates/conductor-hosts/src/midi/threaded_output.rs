@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
 pub struct Outlet {
-    /// Always present until this value is dropped. The thread ends when the queue is dropped.
+    /// Always present, except while this value is dropped. Dropping the queue ends the thread.
     queue: Option<QueueSender>,
     thread: Thread,
     open: Arc<AtomicBool>,
 }
 
 impl Outlet {
-    /// `begin` runs in the new thread and returns the send function. That function sends one
-    /// message, and returns `Break` when the port is closed. `end` is called when the thread stops.
+    /// Starts the thread. `begin` runs in the new thread and returns the send function. That
+    /// function sends one message, and returns `Break` when the port is closed. `end` is called
+    /// when the thread stops.
     pub fn start<S: FnMut(&[u8]) -> ControlFlow<()>>(
         thread: &str,
         id: &str,
@@ -34,7 +35,7 @@ impl Outlet {
             if let Some(send) = begin() {
                 run(&mut receiver, send);
             }
-            // From now on, the sender finds the queue closed.
+            // From now on, sending fails because the queue is closed.
             drop(receiver);
             opened.store(false, Ordering::Release);
             end();
@@ -46,7 +47,7 @@ impl Outlet {
 
 fn run(queue: &mut QueueReceiver, mut send: impl FnMut(&[u8]) -> ControlFlow<()>) {
     loop {
-        // Check this before reading the queue: messages that were queued before the sender was
+        // Check this before the queue is read, so that messages queued before the sender was
         // dropped are still sent.
         let last = queue.is_abandoned();
         while let Some(message) = queue.front() {

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Number of attempts before the owner yields the processor between attempts.
+/// Number of attempts without a pause. After them, the owner yields the processor between attempts.
 const SPINS: u32 = 100;
 const YIELDS_END: u32 = SPINS + 10;
-/// Pause between all further attempts. The callback's thread may have been preempted on this
-/// processor. An owner thread with real-time priority that only yields would never let it run.
+/// Pause between all further attempts. The thread of the callback may have been preempted on this
+/// processor. If an owner with real-time priority only yielded, that thread would never run.
 const PAUSE: Duration = Duration::from_micros(20);
 
 pub struct TryLock<T: ?Sized> {
@@ -72,16 +72,17 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Holds a lock and gives access to its value.
+/// The held lock. Gives access to the value.
 pub struct Held<T: ?Sized> {
     lock: Arc<TryLock<T>>,
 }
 
-// SAFETY: a `Held` is the only access to the value, so it can move to another thread with it.
+// SAFETY: a `Held` gives the only access to the value. Sending it to another thread sends the
+// access too.
 unsafe impl<T: ?Sized + Send> Send for Held<T> {}
 
 impl<T: ?Sized> Held<T> {
-    /// The lock, for threads that try it.
+    /// A handle for the threads that try to lock.
     pub fn lock(&self) -> Arc<TryLock<T>> {
         Arc::clone(&self.lock)
     }
@@ -105,7 +106,8 @@ impl<T: ?Sized> Deref for Held<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this value holds the lock, and `released` needs it exclusively.
+        // SAFETY: this value holds the lock, and `released` needs `&mut self`, so it cannot run
+        // now.
         unsafe { &*self.lock.value.get() }
     }
 }

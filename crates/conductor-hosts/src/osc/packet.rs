@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 8;
 /// The largest UDP payload, in bytes.
 pub const PACKET_MAX: usize = 65_507;
 
-/// The message has this many bytes, more than one packet can hold.
+/// The message is longer than the largest packet. Contains its length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong(pub usize);
 
@@ -111,7 +111,7 @@ fn read_arg(arg: OscType) -> Option<OscArg> {
         OscType::Bool(value) => OscArg::Bool(value),
         OscType::Double(value) => OscArg::Float(value as f32),
         OscType::Long(value) => i32::try_from(value).map_or(OscArg::Float(value as f32), OscArg::Int),
-        // A text ends at a zero, so a zero as a character is an empty text.
+        // A text ends at a NUL, so the character NUL becomes an empty text.
         OscType::Char('\0') => OscArg::Text(String::new()),
         OscType::Char(c) => OscArg::Text(c.into()),
         OscType::Blob(_)
@@ -133,7 +133,8 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, TooLong> {
         OscArg::Bool(value) => OscType::Bool(*value),
     });
     let message = rosc::OscMessage { addr: message.address.replace('\0', ""), args: args.collect() };
-    // Encoding these four types into memory cannot fail; receivers ignore an empty packet.
+    // Encoding these four types into memory cannot fail. If it did, the packet would be empty, and
+    // receivers ignore an empty packet.
     let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
     if bytes.len() > PACKET_MAX { Err(TooLong(bytes.len())) } else { Ok(bytes) }
 }

@@ -1,5 +1,6 @@
 //! The console of patches: one ring buffer of lines per host. All hosts share one sequence of line
-//! numbers. Each principal can clear its own view; its mark is the number of the last cleared line.
+//! numbers. Each principal can clear its own view. The mark of a principal is the number of the
+//! last line that it has cleared.
 
 use crate::system::Clock;
 use conductor_core::timestamp::Timestamp;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 
 /// Maximum number of lines per host.
 const KEPT: usize = 1000;
-/// Maximum number of principals with a mark. There is a limit, because clients choose their own
-/// names.
+/// Maximum number of principals with a mark. The number is limited, because clients choose their
+/// own names.
 const MARKS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

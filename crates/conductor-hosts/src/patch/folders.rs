@@ -12,7 +12,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Suffix of the backup that a save creates. A file with the suffix `.bak` may belong to the user.
+/// Suffix of the backup that a save creates. The plain suffix `.bak` is not used, because such a
+/// file may belong to the user.
 const BACKUP: &str = ".conductor.bak";
 /// Suffix of the side file with the names of Pd boxes.
 const NAMES: &str = ".conductor.json";
@@ -130,8 +131,8 @@ impl Folders {
         &self.home
     }
 
-    /// The granted folders, without roots that are in the Conductor home or contain it. This is
-    /// checked at each call, because a link can be changed at any time.
+    /// The granted folders, without roots that are in the Conductor home or contain it. The roots
+    /// are checked at each call, because a link can be changed at any time.
     pub fn granted(&self) -> impl Iterator<Item = &PathBuf> {
         let (own, roots) = self.roots.split_at(self.roots.len().min(1));
         own.iter().chain(roots.iter().filter(|it| !touches_home(&self.home, it)))
@@ -142,8 +143,8 @@ impl Folders {
         self.roots.iter().skip(1).filter(|it| touches_home(&self.home, it))
     }
 
-    /// The names without extension of the patch files in the document's folder and directly in the
-    /// roots.
+    /// The names, without extension, of the patch files in the document's folder and directly in
+    /// the roots.
     pub fn stems(&self, near: Option<&Place>, format: Format) -> BTreeSet<String> {
         let own = near.and_then(|it| it.path().parent().map(Path::to_owned));
         let folders = own.into_iter().chain(self.granted().cloned());

@@ -15,7 +15,8 @@ pub struct Knob {
     pub by_hand: bool,
 }
 
-/// Starts the worker. `failed` is called with a message for every value that could not be set.
+/// Starts the worker that sets the values. `failed` is called with a message for every value that
+/// could not be set.
 pub fn start(
     patches: &Arc<Patches>,
     failed: impl Fn(String) + Send + 'static,

@@ -3,10 +3,10 @@
 //! person must approve the reach.
 //!
 //! Only patches that run in Pure Data or Max are checked. A patch that is open as a document is not
-//! executed, so it needs no check. The same code runs before a person is asked for approval, and
-//! again under the locks right before the program receives the change. Only the second check
-//! decides. Not here: the classes of boxes that
-//! have a reach (`conductor_patch::reach`), and the approval request (`pipeline`).
+//! executed, so it needs no check. The same code runs twice: before a person is asked for approval,
+//! and again under the locks right before the program receives the change. Only the second check
+//! decides. Not here: the classes of boxes that have a reach (`conductor_patch::reach`), and the
+//! approval request (`pipeline`).
 
 use super::folders::{Folders, Place};
 use super::{HostKind, Open, PatchHost, Patches, lock, short};
@@ -31,15 +31,15 @@ const SHOWN_BOX: usize = 700;
 /// Who authorizes a change.
 #[derive(Clone, Debug)]
 pub enum Consent {
-    /// A person uses a controller.
+    /// A person who uses a controller.
     Hand,
     /// A tool call, with the digest that a person approved.
     Call(Option<Digest>),
-    /// Only checks the change: nothing is done, and the question for a person is stored here.
+    /// A check only: nothing is changed, and the question for the person is stored here.
     Rehearsal(Arc<Rehearsal>),
 }
 
-/// The result of a rehearsal.
+/// Stores the question that a rehearsal (a check without effect) would ask.
 #[derive(Debug, Default)]
 pub struct Rehearsal(Mutex<Option<Question>>);
 
@@ -72,7 +72,7 @@ impl Consent {
     }
 }
 
-/// The reach of a running patch, computed when the program received the patch.
+/// The reach of a running patch, as computed when the program received the patch.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
     digest: Option<Digest>,
@@ -91,7 +91,7 @@ pub(super) fn rehearsed() -> ToolError {
     ToolError::new(Code::Internal, "this was a rehearsal")
 }
 
-/// The reach of a document, with lines for a person.
+/// The reach of a document, with the texts that are shown to a person.
 struct Assessment {
     running: Running,
     boxes: Vec<(Reach, String)>,
@@ -111,8 +111,8 @@ impl Patches {
         now: &Running,
         consent: &Consent,
     ) -> Result<Running, ToolError> {
-        // Fast path: most edits change a few boxes of a patch without a reach, so only these boxes
-        // are checked.
+        // Fast path: most edits change a few boxes of a patch that has no reach. Only the changed
+        // boxes are checked then.
         let pure = now.digest.is_none() && !now.names && host.kind() == HostKind::Pd;
         if pure && before.is_some_and(|before| stays_pure(before, document)) {
             return Ok(now.clone());
@@ -160,8 +160,8 @@ impl Patches {
         }
     }
 
-    /// Checks whether a file may be written. If running patches load it, writing it changes those
-    /// patches.
+    /// Checks whether a file may be written. Writing a file also changes the running patches that
+    /// load it.
     pub(super) fn may_save(&self, place: &Place, bytes: &[u8], consent: &Consent) -> Result<(), ToolError> {
         let name = stem(&place.file_name());
         let users: Vec<Arc<Open>> = self

@@ -31,7 +31,7 @@ pub const BRIDGE: &str = include_str!("../../../../bridges/pd/conductor.pd");
 /// Longest line from the helper, in bytes.
 const MOST_LINE: u64 = 64 * 1024;
 
-/// The file with port and tokens for the helper, as one Pd message.
+/// The file with the port and the tokens for the helper. Its content is one Pd message.
 pub fn address_file(home: &Path) -> PathBuf {
     home.join("state").join("pd-bridge.txt")
 }
@@ -61,7 +61,7 @@ struct Line {
     out: TcpStream,
     heard: Receiver<String>,
     clock: Arc<dyn Clock>,
-    /// Number of the last requested acknowledgement.
+    /// The number of the acknowledgement that was requested last.
     asked: u64,
 }
 
@@ -293,8 +293,8 @@ impl PatchHost for AttachedPd {
     }
 }
 
-/// Sends the first token. The first line of the reply must contain the second token. Then starts
-/// the reader thread.
+/// Authenticates a new connection: sends the first token, and requires the second token in the
+/// first line of the reply. Then starts the reader thread.
 fn greet(mut socket: TcpStream, [first, second]: &[String; 2], clock: &Arc<dyn Clock>) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
     socket.write_all(format!("conductor-daemon {first};\n").as_bytes()).map_err(fail)?;

@@ -12,12 +12,12 @@ use std::time::Duration;
 /// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The result of looking for a command.
+/// The result of the search for a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// No folder of the search path contains the command.
     Nothing,
-    /// The program exists, but prints no version in time.
+    /// The program exists, but did not print a version in time.
     Dumb {
         program: PathBuf,
         why: String,
@@ -35,7 +35,7 @@ pub enum Fit {
     Tested,
     /// A supported version.
     Driven,
-    /// An unsupported version; it is not started.
+    /// An unsupported version. Conductor does not start it.
     Refused,
 }
 

@@ -17,7 +17,7 @@ const MOST_ATOM_BYTES: usize = 900;
 #[derive(Debug, Default)]
 pub struct Messages {
     text: String,
-    /// How many of these messages Pd answers with a find result.
+    /// How many of these messages Pd answers with the result of a search (`find`).
     pub finds: u64,
 }
 
@@ -43,7 +43,7 @@ impl Messages {
         }
     }
 
-    /// Adds a message that ends with `atoms`, which are escaped as in a file.
+    /// Adds a message that ends with `atoms`. The atoms are already escaped as in a file.
     pub fn say_atoms(&mut self, receiver: &str, selector: &str, place: (i64, i64), atoms: &[String]) {
         self.word(receiver);
         self.text.push_str(&format!(" {selector} {} {}", place.0, place.1));
@@ -67,7 +67,7 @@ impl Messages {
     }
 }
 
-/// Fails for atoms that Pd would misread. `atoms` are escaped as in a file.
+/// Fails for atoms that Pd would misread. The atoms are escaped as in a file.
 pub fn check(atoms: &[String]) -> Result<(), ToolError> {
     let refuse = |text: String| {
         Err(ToolError::new(Code::BadInput, text).hint("Use shorter text without control characters for a running Pd."))

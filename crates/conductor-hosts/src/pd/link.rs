@@ -1,9 +1,9 @@
-//! A Pd process for which the daemon replaces the user interface. Pd connects to the daemon, the
-//! daemon sends messages, and Pd replies with Tcl commands.
+//! A Pd process for which the daemon replaces the user interface. Pd connects to the daemon. The
+//! daemon sends messages to Pd, and Pd replies with Tcl commands.
 //!
 //! There are three threads. The writer sends all messages, so that a reply to Pd's ping is never
-//! inserted into another message. The reader waits only for Pd. The third thread forwards Pd's
-//! stderr. Not here: the contents of messages (`mirror`).
+//! inserted into another message. The reader receives Pd's commands and waits for nothing else. The
+//! third thread forwards Pd's stderr. Not here: the contents of messages (`mirror`).
 
 use super::Settings;
 use super::fudi::Messages;
@@ -50,7 +50,7 @@ pub struct Link {
     child: Child,
     out: Sender<String>,
     heard: Receiver<Option<Word>>,
-    /// Whether a call waits for words (parsed commands) of Pd.
+    /// Whether a call is waiting for words (parsed commands) from Pd.
     listening: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
@@ -84,7 +84,7 @@ impl Link {
         let grain = settings.sleepgrain_ms.to_string();
         let made = |port: u16| {
             let mut command = Command::new(&program);
-            // Pd finds its own files by the name it was started with.
+            // Pd finds its own files through the name that it was started with.
             children::set_own_name(&mut command, &settings.command);
             command
                 .args(["-guiport", &port.to_string(), "-noprefs", "-nomidi", "-nrt", "-sleepgrain", &grain])
@@ -280,7 +280,7 @@ fn listen(
 ) {
     let mut reader = Reader::default();
     let mut bytes = vec![0; 1 << 16];
-    // Pd writes a line in pieces.
+    // The current line of the log: Pd writes a line in pieces.
     let mut line = String::new();
     loop {
         let arrived = match socket.read(&mut bytes) {

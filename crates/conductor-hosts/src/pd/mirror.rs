@@ -32,10 +32,10 @@ const MOST_STEPS: u64 = 500;
 const MARKER: (i64, i64) = (2000, 2000);
 
 type Port = (BoxId, u32);
-/// The targets of each outlet, in order.
+/// The inlets that each outlet is connected to, in order.
 type Cords = BTreeMap<Port, Vec<Port>>;
 
-/// A box as one statement of a file describes it.
+/// The description of a box in a file.
 #[derive(Clone, Debug, PartialEq)]
 struct Shape {
     kind: &'static str,
@@ -56,7 +56,8 @@ struct MirrorBox {
 
 #[derive(Debug)]
 struct Canvas {
-    /// Absent if the patch created the canvas itself: no window has reported its address.
+    /// The address of the canvas in Pd. Absent if the patch created the canvas itself, because then
+    /// no window has reported the address.
     address: Option<String>,
     /// The boxes in Pd's order.
     boxes: Vec<MirrorBox>,
@@ -131,7 +132,7 @@ impl Shape {
         }
     }
 
-    /// Whether another description is of the same box. The current value of a user interface object
+    /// Whether both descriptions are of the same box. The current value of a user interface object
     /// is ignored, because it is not part of the patch.
     fn is_like(&self, other: &Shape) -> bool {
         let value = if self.kind == "obj" { pd_value_atom(self.class()) } else { None };
@@ -168,8 +169,9 @@ impl Canvas {
         self.boxes.iter().enumerate().filter_map(|(n, it)| Some((it.id?, n))).collect()
     }
 
-    /// The `inlet` and `outlet` boxes of the canvas ("gates"), from left to right, which is the
-    /// order of their numbers. If two have the same position, Pd numbers the later box first.
+    /// The `inlet` and `outlet` boxes of the canvas ("gates"), each sorted from left to right,
+    /// which is the order of the ports. If two boxes have the same horizontal position, the later
+    /// box is first.
     fn gates(&self) -> (Vec<BoxId>, Vec<BoxId>) {
         let sorted = |inlets: bool| {
             let mut found: Vec<(i64, usize, BoxId)> = self
@@ -193,8 +195,8 @@ impl Canvas {
         self.refused.retain(|(from, to)| from.0 != id && to.0 != id);
     }
 
-    /// Adapts the cords outside a subpatch to changes of the gates. A cord stays with its gate, or
-    /// is removed with it.
+    /// Renumbers the cords outside a subpatch after its gates have changed. The cords of a gate
+    /// stay connected to it. If the gate was removed, its cords are removed too.
     fn follow_gates(&mut self, holder: BoxId, before: &(Vec<BoxId>, Vec<BoxId>), after: &(Vec<BoxId>, Vec<BoxId>)) {
         if before == after {
             return;
@@ -576,8 +578,9 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Called before the text of a box changes. Removes the cords to ports that the changed box
-    /// will not have, because Pd would report an error for each.
+    /// Called before the text of a box changes. Removes the cords that the document no longer has,
+    /// because the changed box may lack their ports, and Pd would report an error for each such
+    /// cord.
     fn loosen(&mut self, view: &View<'_>, address: &str, changed: &[(BoxId, Shape)]) {
         let Some(canvas) = self.shown.canvases.get_mut(view.id()) else { return };
         let wanted = cords_of(view);
@@ -600,7 +603,7 @@ impl<'a> Follow<'a> {
         self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is unknown"))
     }
 
-    /// Changes the mirrored canvas, and adapts the cords outside it to its gates.
+    /// Changes the mirrored canvas, and renumbers the cords outside it if its gates have changed.
     fn know(&mut self, view: &View<'_>, change: impl FnOnce(&mut Canvas)) -> Result<(), FollowError> {
         let canvas = self.canvas_mut(view)?;
         let before = canvas.gates();
@@ -684,8 +687,8 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Types a new text into a box, as a person would. The cords stay, and the sound is not
-    /// interrupted.
+    /// Types a new text into a box, as a person would. The box keeps its cords, and the sound is
+    /// not interrupted.
     fn retype(
         &mut self,
         view: &View<'_>,

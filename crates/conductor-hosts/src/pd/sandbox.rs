@@ -30,7 +30,7 @@ impl Default for Walls {
     }
 }
 
-/// How network access of Pd is restricted.
+/// How the network access of Pd is restricted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// A network namespace that contains only our listener.
@@ -54,8 +54,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The protection of a Pd with this audio setting on this system. Starts a short process to
-    /// check whether namespaces are available.
+    /// The protection of a Pd with this audio setting on this system. Starts a short process that
+    /// checks whether namespaces are available.
     pub fn here(audio: PdAudio) -> Kept {
         Self::with(Walls::default(), audio)
     }

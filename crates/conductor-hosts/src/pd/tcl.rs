@@ -17,10 +17,10 @@ pub enum Word {
     Ping,
     /// Pd opened a window for this canvas.
     Canvas(String),
-    /// A canvas, and the windows of the canvases that contain it, the nearest first.
+    /// A canvas, and the windows of the canvases that contain it, innermost first.
     Parents(String, Vec<String>),
     Found,
-    /// 0 and 1 are errors, 2 is information, 3 and 4 are debug output.
+    /// A line of the log. Levels 0 and 1 are errors, 2 is information, 3 and 4 are debug output.
     Log {
         level: u8,
         text: String,

@@ -46,7 +46,7 @@ pub struct PatchPicture {
     pub picture: Picture,
     /// Pixels of the picture per pixel of the patch.
     pub scale: f64,
-    /// How many texts were left out because they would be too small to read.
+    /// Number of texts that were left out because they would be too small to read.
     pub omitted: usize,
 }
 

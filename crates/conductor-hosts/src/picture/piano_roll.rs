@@ -87,7 +87,8 @@ pub fn draw(
     Ok(ClipDrawing { clip_id: clip.id, width, height, pitch_range, count: notes.len(), picture })
 }
 
-/// The lowest and highest row: one row below and above the notes, and at least an octave.
+/// The lowest and highest pitch to show: one more than the notes need at each end, and at least an
+/// octave.
 fn rows(range: Option<[u8; 2]>) -> (u8, u8) {
     let [low, high] = range.unwrap_or([60, 60]);
     let (mut low, mut high) = (low.saturating_sub(1), high.saturating_add(1).min(127));
@@ -98,7 +99,7 @@ fn rows(range: Option<[u8; 2]>) -> (u8, u8) {
     (low, high)
 }
 
-/// Quiet is blue, medium is green, loud is orange.
+/// The colour of a velocity: blue for quiet, green for medium, orange for loud.
 fn velocity_color(velocity: f64) -> Color {
     const STOPS: [[f64; 3]; 3] = [[74.0, 123.0, 216.0], [72.0, 181.0, 150.0], [255.0, 148.0, 48.0]];
     let place = (velocity / 127.0).clamp(0.0, 1.0) * 2.0;
@@ -158,8 +159,8 @@ impl Roll {
 
     fn beats(&mut self, bar: f64) {
         let pixels_per_beat = (self.right - KEYS) / (self.to - self.from);
-        // Grid lines are at least 6 pixels apart. The step is a sixteenth if possible, otherwise a
-        // beat, a bar, 2 bars, 4 bars, and so on.
+        // Grid lines must be at least 6 pixels apart. The step is the shortest that fits: a
+        // sixteenth, an eighth, a quarter, a bar, 2 bars, 4 bars, and so on.
         let mut step = 0.25;
         while step * pixels_per_beat < 6.0 {
             step = if (1.0..bar).contains(&step) { bar } else { step * 2.0 };

@@ -106,8 +106,8 @@ fn ink(fill: Color) -> Paint<'static> {
     paint
 }
 
-/// A coordinate in the range of the painter (`tiny_skia`). A patch may contain boxes far outside
-/// that range.
+/// Limits a coordinate to the range of the painter (`tiny_skia`), because a patch may contain boxes
+/// far outside that range.
 fn near(value: f64) -> Option<f32> {
     value.is_finite().then(|| value.clamp(-1e5, 1e5) as f32)
 }
@@ -206,8 +206,8 @@ fn outline_into(path: &mut PathBuilder, curves: &[OutlineCurve], place: impl Fn(
                 (from, to)
             }
         };
-        // The font does not mark where a contour starts: a new contour starts where a curve does
-        // not continue the previous one.
+        // The curves do not mark where a contour starts. A new contour starts where a curve does
+        // not begin at the end of the previous curve.
         if last.as_ref() != Some(from) {
             if last.is_some() {
                 path.close();

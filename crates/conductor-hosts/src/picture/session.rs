@@ -131,7 +131,7 @@ fn mixer(sketch: &mut Sketch, rect: Rect, track: &SessionTrack) {
     }
 }
 
-/// Light or dark text, whichever is easier to read on `rgb`.
+/// The colour of a text, light or dark, that is easier to read on `rgb`.
 fn ink_on(rgb: u32) -> Color {
     let Color(r, g, b, _) = Color::rgb(rgb);
     let light = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b);

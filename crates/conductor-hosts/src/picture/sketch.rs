@@ -12,7 +12,7 @@ pub(super) struct Sketch {
     pub scale: f64,
     /// The point of the document at the picture's top left corner.
     pub origin: Point,
-    /// How many texts were left out because they would be too small to read.
+    /// Number of texts that were left out because they would be too small to read.
     pub omitted: usize,
 }
 

@@ -5,8 +5,8 @@ use super::{Kind, Limits, engine, sandbox};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Returns only if the sandbox cannot be entered. Otherwise the process exits when the daemon
-/// closes the pipes.
+/// Runs the process. Returns only if the sandbox cannot be entered. Otherwise the process exits
+/// when the daemon closes the pipes.
 pub fn run(limits: &Limits, kind: Kind) -> ExitCode {
     // Panics print nothing, because stderr is not read.
     std::panic::set_hook(Box::new(|_| {}));

@@ -24,12 +24,13 @@ const SEALED: &str = include_str!("sealed.js");
 const PRELUDE: &str = include_str!("prelude.js");
 const SCRIPT_PRELUDE: &str = include_str!("script.js");
 
-/// The processor time of the running call.
+/// The processor time and the memory state of the running call.
 struct Meter {
     budget_us: u64,
     until_us: Cell<u64>,
     spent: Cell<bool>,
-    /// The memory limit rejected a promise that nothing has handled yet.
+    /// Set when a promise was rejected because of the memory limit, and no code has handled the
+    /// rejection.
     starved: Cell<bool>,
 }
 
@@ -96,7 +97,7 @@ fn run(limits: &Limits, kind: Kind, file: &str, source: Vec<u8>, meter: &Rc<Mete
     let starving = Rc::clone(meter);
     runtime.set_host_promise_rejection_tracker(Some(Box::new(move |_, _, reason, is_handled| {
         let message = reason.as_object().and_then(|it| it.get::<_, String>("message").ok());
-        // Without memory for an error object, the reason is null.
+        // If there is no memory for an error object, the reason is null.
         if !is_handled && (reason.is_null() || message.is_some_and(|it| it == "out of memory")) {
             starving.starved.set(true);
         }
@@ -181,7 +182,7 @@ fn from_base64<'js>(ctx: Ctx<'js>, text: String) -> rquickjs::Result<TypedArray<
     }
 }
 
-/// A random id for the plugin's code. The daemon does not depend on it.
+/// A random id for the plugin's code. The daemon does not rely on this id.
 #[expect(clippy::disallowed_methods, reason = "random numbers for the plugin, in the plugin's own process")]
 fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
@@ -241,7 +242,7 @@ fn load<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) 
 /// Compiles the code as the body of an async function. Code that closes the function early runs in
 /// the same sandbox, so it gains nothing.
 fn load_script<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) -> Result<String, Thrown> {
-    // The first line of the code stays the first line, so that places in errors are right.
+    // The first line of the code stays the first line, so that line numbers in errors are correct.
     let body = [b"(async (studio) => {".as_slice(), &source, b"\n})"].concat();
     let mut options = EvalOptions::default();
     options.filename = Some(file.to_owned());
@@ -287,7 +288,8 @@ fn converse<'js>(
     }
 }
 
-/// Ends the process and never returns. The return type only lets callers use it as a fallback.
+/// Ends the process and never returns. The return type only allows callers to use this function as
+/// a fallback.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }
@@ -382,8 +384,8 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
-    /// Without the prelude, all of these create code from text. With the prelude none does
-    /// (`no_code_is_made_from_text`).
+    /// Shows that without the prelude, all of these expressions create code from text. With the
+    /// prelude, none of them does (test `no_code_is_made_from_text`).
     #[test]
     fn a_bare_engine_makes_code_from_text() {
         let context = Context::full(&Runtime::new().unwrap()).unwrap();

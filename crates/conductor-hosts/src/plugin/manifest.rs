@@ -41,7 +41,7 @@ pub struct ToolText {
 }
 
 impl Manifest {
-    /// Checks the declarations. Returns all errors at once, for the plugin's author.
+    /// Checks the declarations. If there are errors, returns all of them, for the plugin's author.
     pub fn check(declared: &Value, code: Digest) -> Result<Self, Vec<String>> {
         let mut checker = Checker { errors: Vec::new() };
         checker.texts("", declared);
@@ -81,8 +81,8 @@ impl Manifest {
         }
     }
 
-    /// The form that is stored with the pin, so that the approved tools stay available for
-    /// comparison when the file changes.
+    /// The form that is stored with the pin. It keeps the approved tools available for comparison
+    /// after the file has changed.
     pub fn to_json(&self) -> Value {
         json!({ "declared": self.declared, "code": self.code })
     }
@@ -92,7 +92,7 @@ impl Manifest {
         Manifest::check(&kept["declared"], code).ok()
     }
 
-    /// The text that a person sees before the approval. `row` is the current configuration of the
+    /// The facts that a person sees before the approval. `row` is the current configuration of the
     /// plugin.
     pub fn shown(&self, row: Option<&Plugin>) -> Value {
         let tool = |tool: &ToolText| {
@@ -116,8 +116,8 @@ impl Manifest {
         properties.into_iter().flatten().filter(|(_, schema)| secret(schema)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The schema of the fields in config.toml, where secret fields are neither required nor
-    /// allowed.
+    /// The schema of the fields in config.toml. Secret fields are removed from it, because they are
+    /// not stored in that file.
     pub fn written_schema(&self) -> Option<Value> {
         let mut schema = self.config_schema.clone()?;
         let secret = self.secret_fields();

@@ -213,8 +213,8 @@ impl Process {
                     } else if message.get("threw").is_some() {
                         let thrown = serde_json::from_value(message["threw"].take()).unwrap_or_default();
                         return Err(match message["over"].as_str() {
-                            // No limit was reached. With `stuck`, the code waits for an event that
-                            // never happens.
+                            // No limit was reached. `stuck` means that the code waits for an event
+                            // that never happens.
                             None | Some("stuck") => PluginError::Threw(thrown),
                             Some("time") => PluginError::Over(Over::Time, thrown),
                             Some(_) => PluginError::Over(Over::Memory, thrown),
@@ -253,8 +253,8 @@ impl Process {
         serde_json::from_slice(&body).ok()
     }
 
-    /// The bytes of the next message. Cancelling loses no bytes. `None` if the child has ended or
-    /// the frame is too long.
+    /// The bytes of the next message. If the future is dropped, no bytes are lost. `None` if the
+    /// child has ended or the frame is too long.
     async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
         loop {
             if let Some(head) = arrived.first_chunk::<4>() {

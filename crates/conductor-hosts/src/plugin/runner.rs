@@ -1,9 +1,9 @@
-//! Runs the calls of an enabled plugin one after the other in one process, which is replaced after
-//! a failure.
+//! Runs the calls of an enabled plugin one after the other, in one process. The process is replaced
+//! after a failure.
 //!
-//! Calls do not run concurrently, because the time limit is for the whole JavaScript runtime: two
-//! calls would use each other's time. Not here: deadlines. A caller that cancels drops the call,
-//! which also ends the process.
+//! Calls do not run concurrently, because the time limit applies to the whole JavaScript runtime:
+//! two calls would use each other's time. Not here: deadlines. A caller that cancels drops the
+//! call, which also ends the process.
 
 use super::process::{Answers, Launch, PluginError, Process};
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ struct Slot {
 }
 
 impl Runner {
-    /// `config` does not contain the secret fields; `secrets` maps the secret fields to names of
-    /// secrets.
+    /// Creates a runner. `config` does not contain the secret fields; `secrets` maps the secret
+    /// fields to names of secrets.
     pub fn new(
         launch: Launch,
         config: &Value,
@@ -79,7 +79,7 @@ impl Runner {
         result
     }
 
-    /// The running process, or a new one.
+    /// The running process, or a new process if none is running.
     async fn ready(&self, slot: &mut Slot) -> Result<Process, PluginError> {
         if let Some(mut process) = slot.process.take()
             && process.is_running()

@@ -40,7 +40,7 @@ impl Strength {
                 "this kernel has no Landlock: plugins can use only allowed system calls, within resource limits"
             }
             Strength::JobObject => {
-                "Windows has neither Landlock nor seccomp: plugins have a job object with limits, start no programs and run with low integrity; they are not kept from reading files or from the network"
+                "Windows has neither Landlock nor seccomp: plugins have a job object with limits, start no programs and run with low integrity, but they can read files and use the network"
             }
             Strength::LimitsOnly => "this system has neither Landlock nor seccomp: plugins have only resource limits",
         }

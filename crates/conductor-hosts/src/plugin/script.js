@@ -8,8 +8,8 @@
 
   // ---- no randomness, no clock -----------------------------------------------------------------------------------------------------------
 
-  // A repeated run must make the same calls. The garbage collector and other threads would make
-  // runs differ.
+  // A repeated run must make the same calls. These objects depend on time, the machine, the garbage
+  // collector or other threads, so their results would differ between runs.
   for (const name of ["performance", "WeakRef", "FinalizationRegistry", "Atomics", "SharedArrayBuffer", "navigator", "gc"]) {
     delete globalThis[name];
   }
@@ -32,7 +32,8 @@
     fixed(globalThis, "Date", Fixed);
   };
 
-  // The generator sfc32 with a seed from the journal.
+  // Replaces `Math.random` with the generator sfc32. Its seed is stored in the journal, so a
+  // repeated run gets the same numbers.
   const fixChance = ([a, b]) => {
     let c = a ^ 0x9e3779b9, counter = 1;
     const next = () => {
@@ -97,7 +98,7 @@
   const ask = (tool, args) => new Promise((resolve, reject) => {
     if (!active) throw new Error("the script has ended");
     const text = stringify({ ask: { id: nextId, what: "call", with: { tool, arguments: args === undefined ? {} : args } } });
-    // The error of a failed call shows the line of the call.
+    // Keep the stack of this call, so that the error of a failed call shows the line of the call.
     asked.set(nextId++, { resolve, reject, stack: new Error().stack });
     host.send(text);
   });
@@ -111,7 +112,8 @@
     waiting.resolve(ok.ok);
   };
 
-  // A wrong name throws with the names that exist. `then` must be absent, so that `await studio.live` does not fail.
+  // Reading an unknown name throws an error that lists the existing names. `then` must be absent,
+  // so that `await studio.live` does not fail.
   const guarded = (members, label) => new Proxy(Object.freeze(members), {
     get(target, key) {
       if (typeof key === "symbol" || key === "then" || key === "toJSON" || key in target) return target[key];

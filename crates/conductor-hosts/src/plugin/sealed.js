@@ -1,5 +1,6 @@
-// The start of every plugin and script: no code can be made from text. Runs before the prelude, in the same sandbox, and returns
-// the functions that both preludes use. `kind` is the word for error messages.
+// Prevents plugins and scripts from creating code from text. This file runs before the prelude, in
+// the same sandbox, and returns the functions that both preludes use. `kind` is the word `plugins`
+// or `scripts`, for error messages.
 (function (kind, fileName) {
   "use strict";
 
@@ -11,7 +12,7 @@
     Object.defineProperty(globalThis, name, { value: refuse, writable: false, configurable: false });
   }
 
-  // The innermost line of the file in the stack of an error.
+  // Finds the innermost line of the file in the stack of an error.
   const place = (error) => {
     const stack = typeof error?.stack === "string" ? error.stack : "";
     const at = stack.indexOf(fileName + ":");

@@ -70,7 +70,7 @@ pub fn signal_of(status: std::process::ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Sets the name that the program sees as its own.
+/// Sets the name that the program gets as its own (`argv[0]`).
 pub fn set_own_name(command: &mut std::process::Command, name: &std::path::Path) {
     command.arg0(name);
 }

@@ -34,7 +34,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// The parts of local time that conditions of a mapping need.
+/// The parts of local time that the conditions of a mapping use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
     pub minute_of_day: u16,

@@ -22,7 +22,7 @@ pub struct Environment {
     /// `CONDUCTOR_HOME`, or else `~/.conductor`; absent if neither is available.
     pub home: Option<PathBuf>,
     pub user_home: Option<PathBuf>,
-    /// `APPDATA`, the folder of settings on Windows, which may be on another drive.
+    /// `APPDATA`, the folder for settings on Windows. It may be on another drive.
     pub app_data: Option<PathBuf>,
     /// The desktop session that this process belongs to.
     pub desktop: Session,
@@ -75,7 +75,7 @@ impl Environment {
 
 fn desktop_session() -> Session {
     let runtime = path("XDG_RUNTIME_DIR");
-    // An absolute name is a path; `join` then ignores the folder.
+    // If the name is an absolute path, `join` ignores the folder.
     let wayland = path("WAYLAND_DISPLAY").zip(runtime.clone()).map(|(name, folder)| folder.join(name));
     let hyprland =
         path("HYPRLAND_INSTANCE_SIGNATURE").zip(runtime).map(|(name, folder)| folder.join("hypr").join(name));
@@ -85,7 +85,8 @@ fn desktop_session() -> Session {
         .or_else(|| path("NIRI_SOCKET").map(Compositor::Niri));
     Session {
         x11: variable("DISPLAY").and_then(|it| it.into_string().ok()),
-        // A socket of a compositor that has ended may still be named on an X11 session.
+        // On an X11 session, the environment may still name the socket of a compositor that has
+        // ended.
         compositor: compositor.filter(|_| wayland.is_some()),
         wayland,
         uinput: cfg!(target_os = "linux").then(|| PathBuf::from("/dev/uinput")),
@@ -102,7 +103,7 @@ pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
         if it.is_file() {
             return Some(it);
         }
-        // On Windows, a command is named without the extension of its file.
+        // On Windows, the name of a command usually lacks the extension of its file.
         let with_extension = it.with_extension("exe");
         (cfg!(windows) && with_extension.is_file()).then_some(with_extension)
     })
@@ -113,7 +114,7 @@ pub fn variables(names: &[&'static str]) -> Vec<(&'static str, OsString)> {
     names.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))).collect()
 }
 
-/// Variables without which programs of the system do not start.
+/// Variables that programs of the system need to start.
 pub fn basic_variables() -> Vec<(&'static str, OsString)> {
     if cfg!(windows) {
         variables(&["SystemRoot", "SystemDrive", "windir", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA"])

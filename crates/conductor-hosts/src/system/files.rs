@@ -7,13 +7,14 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Flags of an opened file.
+/// Flags for opening a file.
 pub trait Opening {
-    /// A new file can be opened by its owner only.
+    /// Only the owner can open a file that this call creates.
     fn owner_only(&mut self) -> &mut Self;
-    /// Opening a pipe or a terminal neither blocks nor makes it the terminal of this process.
+    /// Opening a pipe does not block. Opening a terminal does not make it the terminal of this
+    /// process.
     fn without_waiting(&mut self) -> &mut Self;
-    /// Fails, or opens the link itself, if the last name of the path is a link.
+    /// If the last name of the path is a link, opening fails or opens the link itself.
     fn without_links(&mut self) -> &mut Self;
 }
 
@@ -31,7 +32,7 @@ impl Opening for OpenOptions {
     }
 }
 
-/// A builder of folders that only their owner can open.
+/// A builder that creates folders that only their owner can open.
 pub fn private_folders() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
@@ -72,7 +73,7 @@ pub fn read_link(at: &Path) -> io::Result<String> {
     Ok(std::fs::read_link(at)?.to_string_lossy().into_owned())
 }
 
-/// Makes created, renamed and removed names of a folder durable.
+/// Syncs a folder to disk, so that created, renamed and removed names are durable.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -1,8 +1,9 @@
-//! Reads and writes the two descriptors of a client, and passes them from the proxy to the daemon.
+//! Reads and writes the stdin and stdout of a client, and passes their descriptors from the proxy
+//! to the daemon.
 //!
-//! Node passes socket pairs to its children, most other programs pass FIFOs; both can be polled.
-//! Terminals and files are read by a blocking thread and cannot be passed to the daemon. Not here:
-//! the messages.
+//! Node passes socket pairs to its children, and most other programs pass FIFOs. Both can be
+//! polled. Terminals and files are read by a blocking thread and cannot be passed to the daemon.
+//! Not here: the messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,7 +25,7 @@ pub type Target = Box<dyn AsyncWrite + Unpin + Send>;
 /// stdin or stdout of this process.
 pub use std::os::fd::AsFd as Standard;
 
-/// A client's descriptors, both of a kind that can be polled.
+/// The descriptors of a client's stdin and stdout. Both are of a kind that can be polled.
 #[derive(Debug)]
 pub struct Ends {
     input: OwnedFd,
@@ -69,16 +70,17 @@ impl Ends {
     }
 
     /// Uses both descriptors in this process. Also returns a copy of the output, to check whether
-    /// the client still reads. Fails if a descriptor cannot be polled: the peer of a socket may
-    /// send any descriptor.
+    /// the client still reads. Fails if a descriptor cannot be polled, because the sender may pass
+    /// any descriptor.
     pub fn drive(self) -> io::Result<(Input, Target, Watched)> {
         let watched = Watched::from(self.output.try_clone()?);
         Ok((input_from(self.input)?, output_from(self.output)?, watched))
     }
 }
 
-/// Opens a separate file description where possible, so that the non-blocking flag does not affect
-/// other users of the pipe.
+/// Duplicates a descriptor. A FIFO is opened again as a separate file description, so that the
+/// non-blocking flag does not affect other users of the pipe. Returns `None` if the descriptor
+/// cannot be polled.
 fn own(fd: BorrowedFd<'_>, way: Way) -> Option<OwnedFd> {
     match kind(fd) {
         Kind::Fifo => reopen(fd, way).ok(),
@@ -118,7 +120,7 @@ fn socket(fd: OwnedFd) -> io::Result<Stream> {
     Stream::from_std(stream)
 }
 
-/// Reads a descriptor in this process. If it cannot be polled, a blocking thread reads stdin.
+/// Reads stdin in this process. If stdin cannot be polled, a blocking thread reads it.
 pub fn input(stdin: &impl Standard) -> Input {
     own(stdin.as_fd(), Way::In).and_then(|fd| input_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
 }
@@ -127,8 +129,8 @@ pub fn output(stdout: &impl Standard) -> Target {
     own(stdout.as_fd(), Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
 }
 
-// Linux sets these flags in the call; elsewhere we set them afterwards. A broken pipe raises no
-// signal in a Rust program.
+// On Linux, these flags prevent SIGPIPE and set close-on-exec. On other systems, close-on-exec is
+// set afterwards, and Rust programs ignore SIGPIPE.
 #[cfg(target_os = "linux")]
 const SEND: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
@@ -140,7 +142,7 @@ const RECEIVE: RecvFlags = RecvFlags::empty();
 
 fn keep_from_children(fd: &OwnedFd) {
     if RECEIVE.is_empty() {
-        // Fails only for an invalid descriptor, and this one is valid.
+        // This fails only for an invalid descriptor, and this descriptor is valid.
         let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);
     }
 }

@@ -1,4 +1,4 @@
-//! Creates ids and random bytes: truly random ones, and seeded or counted ones for tests.
+//! Creates ids and random bytes: random ones for the daemon, and seeded or counted ones for tests.
 
 #![expect(clippy::disallowed_methods, reason = "the only file that generates random numbers for the daemon")]
 

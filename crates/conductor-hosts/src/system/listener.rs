@@ -1,4 +1,4 @@
-//! A local endpoint in the home: clients of this user connect to it, and the kernel reports the
+//! A local endpoint in the home. Clients of this user connect to it, and the kernel reports the
 //! process of each client.
 //!
 //! Binding never replaces a live endpoint and never removes a file that is not a socket.
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Longest path, in bytes, in a `sockaddr_un` on every supported system, without the terminating
-/// zero.
+/// Longest path of a socket, in bytes, that fits into a `sockaddr_un` on every supported system,
+/// without the terminating zero.
 const LONGEST_PATH: usize = 103;
 
 /// One connection.
@@ -144,12 +144,12 @@ impl Watched {
     }
 }
 
-/// The connection of a command, which waits for its answers without an async runtime.
+/// The connection of a command, which waits for answers without an async runtime.
 #[derive(Debug)]
 pub struct Blocking(StdStream);
 
 impl Blocking {
-    /// Connects. Does not wait longer than `patience` if the daemon no longer accepts connections.
+    /// Connects. Waits at most `patience` if the daemon no longer accepts connections.
     pub fn connect(path: &Path, patience: Duration) -> io::Result<Self> {
         use rustix::net::sockopt::{Timeout, set_socket_timeout};
         use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket as new_socket};
@@ -225,7 +225,7 @@ mod tests {
         drop(first);
         assert!(!path.exists());
 
-        // A killed daemon leaves the socket file, but nothing listens on it.
+        // A killed daemon leaves its socket file behind, but no process listens on it.
         drop(StdListener::bind(&path).unwrap());
         assert!(path.exists());
         let again = Listener::bind(&path).unwrap();

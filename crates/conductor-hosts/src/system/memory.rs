@@ -1,6 +1,8 @@
-//! The memory of this process: its size, its core dumps, and memory that only the start needed.
+//! The memory of this process: reports its size, disables core dumps, and releases memory that only
+//! the start needed.
 
-/// The bytes of this process that are in main memory. `None` where the system does not report it.
+/// The number of bytes of this process that are in main memory. `None` where the system does not
+/// report it.
 pub fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -31,8 +33,8 @@ pub fn give_back() {
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(rights), Some(offset)) = (words.next(), words.next(), words.next()) else { continue };
-        // Select the code and the constants before it. The loader has written to the other
-        // read-only segment, so it must not be dropped.
+        // Select the code, and the constants before it. The loader has written to the other
+        // read-only segment, so that segment must not be dropped.
         if rights != "r-xp" && !(rights == "r--p" && offset.bytes().all(|digit| digit == b'0')) {
             continue;
         }

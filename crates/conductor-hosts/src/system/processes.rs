@@ -11,8 +11,8 @@ pub fn user_name() -> String {
     super::variables(&["USER"]).pop().map(|(_, name)| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The names of running programs, if the system has a list of them. Linux has files instead
-/// (`crate::apps`).
+/// The names of running programs, if the system has a list of them. On Linux, `crate::apps` reads
+/// the names from `/proc` instead.
 pub fn program_names() -> Option<std::collections::BTreeSet<String>> {
     None
 }
@@ -23,7 +23,7 @@ pub(super) fn pids() -> impl Iterator<Item = i32> {
     std::fs::read_dir("/proc").into_iter().flatten().filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// The facts about a process that are needed to decide whether it belongs to a person.
+/// The facts about a process that decide whether it belongs to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub parent: i32,
@@ -57,8 +57,8 @@ pub fn find(pid: i32) -> Option<Process> {
     Some(process)
 }
 
-/// Whether root installed the program of this process as systemd. If the program cannot be read, it
-/// is accepted: a program of this user cannot make its own `/proc/PID/exe` unreadable.
+/// Whether the program of this process is the systemd that root installed. If the program cannot be
+/// read, it is accepted: a program of this user cannot make its own `/proc/PID/exe` unreadable.
 #[cfg(target_os = "linux")]
 fn is_roots_systemd(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -86,8 +86,8 @@ pub fn find(pid: i32) -> Option<Process> {
     })
 }
 
-/// Parses `pid (name) state parent group session tty …`. The name may contain spaces and brackets,
-/// so fields are counted from the last bracket.
+/// Parses `pid (name) state parent group session tty …`. The name may contain spaces and
+/// parentheses, so fields are counted from the last closing parenthesis.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let open = stat.find('(')?;

@@ -38,7 +38,7 @@ pub fn fault(error: &io::Error) -> Fault {
     }
 }
 
-/// The kind of an error of a new hard link.
+/// The kind of an error that occurred while a hard link was created.
 pub fn link_fault(error: &io::Error) -> Fault {
     match Errno::from_io_error(error) {
         Some(Errno::EXIST) => Fault::Exists,
@@ -47,7 +47,7 @@ pub fn link_fault(error: &io::Error) -> Fault {
     }
 }
 
-/// Refuses names that the system does not treat as names of files. Unix has none.
+/// Refuses names that the system does not treat as names of files. Unix has no such names.
 pub fn check_names(_: &Path) -> io::Result<()> {
     Ok(())
 }
@@ -66,20 +66,20 @@ pub fn mode(metadata: &Metadata) -> u32 {
     metadata.mode() & 0o7777
 }
 
-/// A builder of folders with these permission bits.
+/// A builder that creates folders with these permission bits.
 pub fn folders(mode: u32) -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(mode);
     builder
 }
 
-/// Opens a file for reading. Without `nonblock`, a pipe would block the call until another program
-/// writes to the pipe.
+/// Sets the options for reading a file. Without `nonblock`, opening a pipe would block until
+/// another program writes to it.
 pub fn reading(options: &mut OpenOptions) -> &mut OpenOptions {
     options.read(true).nonblock(true).custom_flags(OFlags::NOCTTY.bits().cast_signed())
 }
 
-/// A new file can be read by its owner only.
+/// Sets that only the owner can read a new file.
 pub fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
@@ -106,11 +106,12 @@ pub fn real_path(root: &Dir, inside: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes()))))
 }
 
-/// A handle of a folder that makes changes of its names durable.
+/// A handle of a folder, for syncing changed names of the folder to disk.
 pub struct FolderSync(File);
 
 impl FolderSync {
-    /// The handle in `Dir` may be an `O_PATH` handle, which cannot be synced.
+    /// Opens the folder again, because the handle in `Dir` may be an `O_PATH` handle, which cannot
+    /// be synced.
     pub fn of(folder: &Dir) -> io::Result<Self> {
         Ok(FolderSync(folder.open(".")?))
     }
@@ -132,8 +133,8 @@ pub fn set_mode_and_owner(file: &File, mode: u32, old: Option<&Metadata>) -> io:
         let now = file.metadata()?;
         let differs = (now.uid(), now.gid()) != (old.uid(), old.gid());
         if differs && std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
-            // The owner could not be kept, so remove the set-user-ID bit: it would now apply to our
-            // user.
+            // The owner could not be set, so remove the set-ID bits: they would now apply to our
+            // user or group.
             mode &= 0o777;
         }
     }

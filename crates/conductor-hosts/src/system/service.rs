@@ -1,5 +1,5 @@
-//! Messages to the service manager that started this process. Without a service manager, they are
-//! not sent.
+//! Sends messages to the service manager that started this process. Without a service manager,
+//! nothing is sent.
 
 /// Reports that the daemon is ready: its sockets are open and its devices are being opened.
 pub fn report_ready() {
@@ -14,7 +14,7 @@ pub fn report_stopping() {
 #[cfg(target_os = "linux")]
 fn send(ready: bool) {
     use sd_notify::NotifyState::{Ready, Stopping};
-    // The manager may have gone; the daemon runs without it.
+    // An error is ignored, because the daemon also runs without a service manager.
     let _ = sd_notify::notify(&[if ready { Ready } else { Stopping }]);
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals SIGINT, SIGTERM and SIGHUP. After this value is created, they no longer end the
-/// process at once.
+/// process immediately.
 pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -21,8 +21,8 @@ impl EndSignals {
         })
     }
 
-    /// Returns after the first signal. SIGHUP is included: without a terminal, the person could not
-    /// stop notes that still sound.
+    /// Returns after the first signal. SIGHUP also stops the daemon, because without a terminal the
+    /// person could not stop notes that still sound.
     pub async fn received(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

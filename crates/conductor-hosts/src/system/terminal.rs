@@ -33,8 +33,8 @@ impl Hidden {
         Ok(Hidden { before })
     }
 
-    /// The next byte; `None` at the end of the input. It does not use `Stdin`, whose buffer would
-    /// keep a copy of the secret.
+    /// Reads the next byte; `None` at the end of the input. `Stdin` is not used, because its buffer
+    /// would keep a copy of the secret.
     pub fn read_byte(&mut self) -> io::Result<Option<u8>> {
         let mut key = [0];
         let count = rustix::io::retry_on_intr(|| rustix::io::read(io::stdin(), &mut key))?;

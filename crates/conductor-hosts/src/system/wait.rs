@@ -1,4 +1,4 @@
-//! Waits for a connection of a started program.
+//! Waits until a started program connects.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -16,7 +16,7 @@ pub enum Waited {
 }
 
 /// Waits until the listener has a connection, or the child has ended. The child's stderr must be a
-/// pipe, because its end is the sign that the child has ended.
+/// pipe: its end shows that the child has ended.
 pub fn for_connection(listener: &TcpListener, child: &Child, limit: Duration) -> io::Result<Waited> {
     let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
     loop {

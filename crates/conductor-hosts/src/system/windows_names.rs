@@ -22,7 +22,7 @@ pub enum NameError {
     Short,
 }
 
-/// Names that mean a device in every folder, with any extension.
+/// Names that refer to a device in every folder, with any extension.
 const DEVICES: &[&str] = &["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"];
 
 /// Checks a path that is relative to a root. An empty path is the root.
@@ -31,7 +31,7 @@ pub fn check(path: &Path) -> Result<(), NameError> {
 }
 
 pub fn check_text(path: &str) -> Result<(), NameError> {
-    // This includes UNC paths (`\\server`), `\\?\` and `\\.\`.
+    // A leading slash also covers UNC paths (`\\server`), `\\?\` and `\\.\`.
     if path.starts_with(['\\', '/']) {
         return Err(NameError::Rooted);
     }
@@ -45,7 +45,8 @@ fn check_name(name: &str) -> Result<(), NameError> {
     if name.chars().any(|it| it.is_control() || matches!(it, '<' | '>' | '"' | '|' | '?' | '*')) {
         return Err(NameError::Character);
     }
-    // Windows ignores what follows the first dot, and spaces before it.
+    // In the name of a device, Windows ignores everything after the first dot, and spaces before
+    // that dot.
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
     if DEVICES.contains(&stem.as_str()) || is_numbered_port(&stem) {
         return Err(NameError::Device);

@@ -1,4 +1,4 @@
-//! What the process of a plugin needs from the system: its two pipes, and two clocks.
+//! The system functions that the process of a plugin uses: its two pipes and two clocks.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -10,13 +10,14 @@ pub fn processor_us() -> u64 {
     (now.tv_sec as u64).saturating_mul(1_000_000).saturating_add(now.tv_nsec as u64 / 1000)
 }
 
-/// A clock that never goes back, in milliseconds.
+/// The time of a monotonic clock, in milliseconds.
 pub fn monotonic_ms() -> f64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as f64 * 1000.0 + (now.tv_nsec / 1_000_000) as f64
 }
 
-/// Whether stdin has bytes, or its end, within `ms`. If `ms` is absent, waits without a limit.
+/// Waits until stdin has bytes or has ended. Returns false if neither happens within `ms`. If `ms`
+/// is absent, waits without a limit.
 pub fn wait_for_input(ms: Option<u32>) -> bool {
     let stdin = rustix::stdio::stdin();
     let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];

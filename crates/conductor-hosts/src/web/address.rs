@@ -3,8 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Follows the registries of special-purpose addresses (RFC 6890 and its successors). IPv6
-/// addresses that contain an IPv4 address are never public.
+/// Whether an address is on the public internet, according to the registries of special-purpose
+/// addresses (RFC 6890 and its successors). IPv6 addresses that contain an IPv4 address are never
+/// public.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),

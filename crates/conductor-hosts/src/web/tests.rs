@@ -41,7 +41,7 @@ fn to(location: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// A resolver that returns each list once, and then always the last one.
+/// A resolver that returns the lists one after the other, and then always the last one.
 struct Turns(Vec<Vec<&'static str>>, AtomicUsize);
 
 impl Lookup for Turns {

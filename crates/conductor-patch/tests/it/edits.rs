@@ -208,7 +208,7 @@ fn pd_cords_are_renumbered_when_a_box_goes() {
 #[test]
 fn replacing_keeps_what_it_can() {
     let mut document = fixture("classic.maxpat").open();
-    // The new object has two outlets less and the same number of inlets.
+    // The new object has two outlets fewer and the same number of inlets.
     let before = document.clone();
     let outcome = one(&mut document, set_text("obj-11", "print x")).unwrap();
     assert_eq!(outcome, Outcome::TextSet { old_text: "trigger b i foo".into(), kept: 1, dropped: vec![] });
@@ -421,7 +421,7 @@ fn undo_and_redo_have_labels_depths_and_limits() {
     assert_eq!(patch.depths().1, 0, "a new edit clears redo");
     assert!(patch.at_revision(9).is_some_and(|document| document.to_bytes() == patch.saved_bytes()));
     assert!(patch.at_revision(2).is_none() && patch.at_revision(99).is_none());
-    // Many values in a row become one step.
+    // Many values in quick succession become one undo step.
     let depth = patch.depths().0;
     patch.apply(&[root(set("obj-1", "fontsize", Value::One(Atom::Float(10.0))))], "knob", None).unwrap();
     for size in 11..20 {

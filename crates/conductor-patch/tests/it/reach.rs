@@ -1,5 +1,5 @@
-//! Tests which boxes reach outside a patch, and that every change of a box that drives them is
-//! detected.
+//! Tests which boxes have reach (effects outside the patch), and that every change to a box that
+//! can send to such a box is detected.
 
 use crate::undo::Dice;
 use conductor_patch::reach::{Environment, Reach, Reaching, reach, stays_pure};
@@ -198,8 +198,8 @@ fn subpatches_are_followed_both_ways() {
     assert_ne!(print(&two(1, 9)), print(&two(9, 1)));
 }
 
-/// All boxes that can send to a box that reaches, with their contents and cords. Computed
-/// independently, by following the cords forward from every box.
+/// All boxes that can send to a box with reach, with their contents and cords. This function finds
+/// them independently of the product code, by following the cords forward from every box.
 fn snapshot(document: &Document, found: &Reaching) -> BTreeMap<String, String> {
     type Node = (CanvasId, BoxId, bool);
     let mut next: BTreeMap<String, (Node, Vec<String>)> = BTreeMap::new();
@@ -320,7 +320,7 @@ fn the_same_print_means_that_nothing_that_can_reach_changed() {
             } else {
                 different += 1;
             }
-            // A box that reaches is always in the list, regardless of the rest of the patch.
+            // A box with reach is always in the list, regardless of the rest of the patch.
             let mut count = 0;
             after.walk(&mut |view| {
                 count += view.boxes().filter(|it| matches!(it.class(), "netsend" | "textfile" | "nosuch")).count();

@@ -313,7 +313,10 @@ fn a_plain_xml_reader_finds_every_attribute() {
                 .attribute("Value")
                 .and_then(|v| v.parse().ok())
                 .expect("pointee");
-            assert!(seen.contains(&id), "{name}: an envelope of {id}");
+            assert!(
+                seen.contains(&id),
+                "{name}: an envelope points at {id}, which does not exist"
+            );
         }
     }
 }

@@ -83,7 +83,7 @@ fn read(set: &OpenSet, uri: &str) -> Result<Value, LiveError> {
         Resource::Song => to_json(doc.overview()),
         Resource::Track(path) => to_json(doc.track_detail(path)?),
         Resource::ClipNotes(path) => to_json(doc.notes(path, NoteQuery::default())?),
-        Resource::Sets => Err(bad("not a document's")),
+        Resource::Sets => Err(bad("a document has no list of Sets")),
     }
 }
 

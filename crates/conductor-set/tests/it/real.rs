@@ -56,7 +56,7 @@ pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
 fn open_and_save_is_identical() {
     for (name, als) in real_sets() {
         let set = OpenSet::open(&als, 1 << 28).expect(&name);
-        assert_eq!(&*set.save(), &als[..], "{name}: the file itself");
+        assert_eq!(&*set.save(), &als[..], "{name}: a save without edits changes the file");
         assert_eq!(set.document().to_xml(), inflate(&als), "{name}: the text");
         assert_eq!(inflate(&set.document().to_als()), inflate(&als), "{name}: compressed again");
         assert_eq!(check(set.document()), [], "{name}: sound");
@@ -94,11 +94,11 @@ fn edit_then_undo_is_identical() {
         assert!(set.is_dirty());
         let undone = set.undo(1_000, &free()).expect("undo all");
         assert_eq!(undone.count, made, "{name}");
-        assert_eq!(set.document().to_xml(), first, "{name}: all undone");
+        assert_eq!(set.document().to_xml(), first, "{name}: undo does not restore the text");
         assert_eq!(set.document().revision(), first_revision);
-        assert_eq!(&*set.save(), &als[..], "{name}: the file itself again");
+        assert_eq!(&*set.save(), &als[..], "{name}: undo does not restore the file");
         set.redo(1_000, &free()).expect("redo all");
-        assert_eq!(set.document().to_xml(), last, "{name}: all made again");
+        assert_eq!(set.document().to_xml(), last, "{name}: redo does not restore the edits");
     }
 }
 

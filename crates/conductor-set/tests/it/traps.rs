@@ -115,7 +115,7 @@ fn tempo_is_written_in_both_places() {
     assert!(xml.contains("<Manual Value=\"93.5\" />"));
     assert!(xml.contains("<FloatEvent Id=\"0\" Time=\"-63072000\" Value=\"93.5\" />"));
     assert_eq!(doc.tempo(), Some(93.5));
-    // If the event and the stored value differ, the event is the value of the Set.
+    // If the value of the event and the stored value differ, the value of the event counts.
     let torn =
         Document::from_xml(xml.replacen("<Manual Value=\"93.5\" />", "<Manual Value=\"60\" />", 1)).expect("torn");
     assert_eq!(torn.tempo(), Some(93.5));

@@ -62,10 +62,10 @@ const stage = {
   assert,
   link: () => ask({ do: "link" }),
   person: (...words) => ask({ do: "person", words }),
-  /** Starts a call of an AI client; `answer` waits for its end. */
+  /** Starts a tool call as an AI client; `answer` waits for its result. */
   call: (client, tool, args = {}) => ask({ do: "call", client, tool, arguments: args }),
   answer: (client) => ask({ do: "answer", client }),
-  /** A call of an AI client that needs no decision. */
+  /** Makes a tool call as an AI client; the call must need no decision and must succeed. */
   async ai(client, tool, args = {}) {
     await stage.call(client, tool, args);
     const answer = await stage.answer(client);

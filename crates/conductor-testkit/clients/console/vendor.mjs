@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 const folder = resolve(process.argv[2] ?? ".");
 const target = new URL("../../../../console/vendor/", import.meta.url).pathname;
 const OPTIONS = ["--bundle", "--format=esm", "--minify", "--target=es2022", "--legal-comments=none"];
-/** What each module exports, and the packages whose code it contains. */
+/** The exports of each module, and the packages whose code it contains. */
 const PARTS = {
   lit: {
     packages: ["lit", "lit-html", "lit-element", "@lit/reactive-element"],

@@ -1,4 +1,4 @@
-//! A NATS server for one test, on loopback, and a proxy that can cut the way to it.
+//! A NATS server for one test, on loopback, and a proxy that can cut the connections to it.
 
 use super::{Group, Missing, PATIENCE, wait_for};
 use parking_lot::Mutex;
@@ -69,7 +69,7 @@ impl Server {
         self.group.as_ref().map_or(0, |it| it.child.id())
     }
 
-    /// Stops or continues the process, so that the server accepts connections and answers nothing.
+    /// Stops or continues the process. The stopped server accepts connections but answers nothing.
     pub fn freeze(&self, frozen: bool) {
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         if let Some(pid) = self.group.as_ref().and_then(|it| Pid::from_raw(it.child.id() as i32)) {
@@ -84,7 +84,7 @@ impl Drop for Server {
     }
 }
 
-/// Forwards connections to a port until the way is cut.
+/// Forwards connections to a port until [`Proxy::cut`].
 pub struct Proxy {
     pub port: u16,
     state: Arc<Mutex<ProxyState>>,

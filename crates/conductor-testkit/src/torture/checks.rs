@@ -1,4 +1,4 @@
-//! The invariants, and for each of them a way to break it.
+//! The invariants, and a way to break each invariant.
 
 use super::control::Client;
 use super::daemon::{Daemon, Resources};
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// A guarantee that is removed, to show that its check notices.
+/// A guarantee that a negative control removes. The check of this guarantee must notice that.
 #[cfg(feature = "broken")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
@@ -37,7 +37,7 @@ impl Broken {
     pub const ALL: [Broken; 7] =
         [Broken::Log, Broken::Verdict, Broken::Note, Broken::Answer, Broken::Resources, Broken::Plans, Broken::Config];
 
-    /// The invariant that must be violated.
+    /// The invariant that is violated without this guarantee.
     pub fn invariant(self) -> &'static str {
         match self {
             Broken::Log => LOGGED,
@@ -105,7 +105,7 @@ pub const LOGGED: &str = "every acknowledged call is in the log";
 pub const VERDICT: &str = "the audit log is intact";
 pub const NO_STUCK_NOTE: &str = "no note is stuck";
 pub const ANSWERED: &str = "every call is answered";
-pub const RESOURCES: &str = "memory, descriptors and threads are back";
+pub const RESOURCES: &str = "memory, descriptors and threads are near the baseline";
 pub const PLANS: &str = "plans are consistent";
 pub const CONFIG: &str = "the configuration is applied as a whole";
 
@@ -118,19 +118,19 @@ struct Held {
 }
 
 pub struct Checks {
-    /// Calls that were acknowledged outside of the worker.
+    /// Number of acknowledged calls that were not made by the worker.
     own_calls: usize,
     held: Option<Held>,
     baseline: Resources,
 }
 
-/// Messages of the synth until the stream ends.
+/// Receives the messages that are sent to the synth, until the stream ends.
 fn listen(daemon: &Daemon) -> Result<Receiver<Vec<u8>>, String> {
     let mut client = daemon.client()?;
     client.ask("monitor", json!({ "port": "synth" })).map_err(|it| it.to_string())?;
     let (sender, heard) = channel();
     thread::spawn(move || {
-        // The patience of a stream would end it while nothing is played.
+        // A time limit for answers would end the stream while nothing is played.
         let _ = client.set_patience(None);
         while let Ok(item) = client.next_item() {
             let bytes = item["bytes"]
@@ -157,7 +157,7 @@ impl Checks {
         Ok(checks)
     }
 
-    /// Presses the pad whose note sounds until it is released.
+    /// Presses the pad whose note sounds until the pad is released.
     pub fn hold_a_note(&mut self, daemon: &Daemon) {
         self.held = None;
         let (Ok(heard), Ok(mut hand)) = (listen(daemon), daemon.client()) else { return };
@@ -211,11 +211,11 @@ impl Checks {
 fn no_stuck_note(daemon: &Daemon, held: Held, fault: Fault, lets_go: bool) -> Result<(), String> {
     let Held { mut hand, heard } = held;
     if lets_go {
-        // The connection may have ended with the daemon, which releases the note too.
+        // This fails if the connection has ended with the daemon. That also releases the note.
         let _ = daemon.play(&mut hand, [0x80, 38, 0]);
         drop(hand);
     } else {
-        // The connection stays open, and the pad pressed.
+        // Leak the connection, so that it stays open and the pad stays pressed.
         std::mem::forget(hand);
     }
     if fault.kills() {
@@ -246,7 +246,7 @@ fn plans(daemon: &Daemon) -> Result<(), String> {
         "action": { "type": "SendMidi", "port": "synth", "message_type": "CC", "channel": 0, "controller": 1, "value": 1 },
     });
     let mut client = daemon.client()?;
-    // Refused while too many plans wait for an answer.
+    // The call is refused while too many plans wait for an answer.
     let _ = client.call("conductor_create_mapping", mapping);
     client.call("conductor_list_plans", json!({})).map_err(|it| format!("plans cannot be listed: {it}"))?;
     for file in fs::read_dir(daemon.home.join("state/plans")).map_err(|it| it.to_string())?.flatten() {

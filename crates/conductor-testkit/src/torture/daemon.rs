@@ -1,4 +1,4 @@
-//! The built daemon in a home on a small file system of its own, and its clients.
+//! The built daemon in a home on a separate small file system, and its clients.
 
 use super::control::Client;
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,7 +36,7 @@ pub struct Daemon {
     pub http: String,
 }
 
-/// What the process holds.
+/// Resources that the daemon process uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Resources {
     pub descriptors: usize,
@@ -44,7 +44,8 @@ pub struct Resources {
     pub resident_kb: u64,
 }
 
-/// Both pads send the same value, so that a configuration that is applied in part is visible.
+/// The configuration of the daemon. Both pads send the same value, so that a configuration that is
+/// applied only in part is visible.
 pub fn config(value: u8, osc_port: u16) -> String {
     let pad = |id: &str, note: u8, controller: u8| {
         format!(
@@ -77,7 +78,7 @@ impl Daemon {
         self.home.with_extension("faults")
     }
 
-    /// Starts the daemon and waits until it is ready. Returns its reason if it does not start.
+    /// Starts the daemon and waits until it is ready. If it does not start, returns the reason.
     pub fn start(&mut self) -> Result<(), String> {
         let log = fs::File::options().create(true).append(true).open(self.home.with_extension("log"));
         let mut child = Command::new(&self.binary)
@@ -212,7 +213,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Creates a file system of its own for the home. Needs a mount namespace.
+/// Mounts a separate file system for the home. Needs a mount namespace.
 pub fn mount(home: &Path) -> bool {
     let options = ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs"];
     Command::new("mount").args(options).arg(home).status().is_ok_and(|it| it.success())

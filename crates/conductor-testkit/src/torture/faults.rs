@@ -1,4 +1,5 @@
-//! The faults. Each is injected while the worker calls, and is over when [`heal`] returns.
+//! The faults. Each fault is injected while the worker makes calls, and is over when [`heal`]
+//! returns.
 
 use super::daemon::{self, Daemon, Disk};
 use super::{Dice, call_effect, pause, until};
@@ -28,14 +29,14 @@ pub enum Fault {
     WritesFail,
     ClockForward,
     ClockBack,
-    /// Datagrams that are duplicated, out of order, cut and not OSC.
+    /// Datagrams that are duplicated, truncated or damaged.
     BadDatagrams,
     HalfOpenSockets,
     ManyClients,
     ClientsThatNeverRead,
     FewDescriptors,
     ConfigRewritten,
-    /// The configuration is rewritten, and the daemon is killed meanwhile.
+    /// The daemon is killed while its configuration file is rewritten.
     ConfigRewrittenAndKilled,
 }
 
@@ -68,7 +69,7 @@ impl Fault {
     }
 }
 
-/// What the daemon should see.
+/// The configured value and OSC port of the daemon, and the offset of its clock.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     /// The value that both pads send.
@@ -162,7 +163,8 @@ pub fn inject(fault: Fault, daemon: &mut Daemon, dice: &mut Dice, world: &mut Wo
                 let _ = writeln!(client, r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             }
             for client in &mut clients {
-                // An answer, or a closed connection if there are too many clients.
+                // The client must get an answer, or a closed connection if there are too many
+                // clients.
                 if let Err(error) = client.read(&mut [0; 512])
                     && matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
                 {
@@ -214,15 +216,15 @@ pub fn inject(fault: Fault, daemon: &mut Daemon, dice: &mut Dice, world: &mut Wo
     Ok(())
 }
 
-/// Writes the configuration in two pieces, as some editors do. The first piece ends between the
-/// mappings, so that it may be a complete file.
-/// Lets the disk fail for a short time.
+/// Makes the disk fail for a short time.
 fn disk_fails(daemon: &mut Daemon, dice: &mut Dice, how: Disk) {
     daemon.set_disk(how);
     pause(100 + dice.below(200));
     daemon.set_disk(Disk::Works);
 }
 
+/// Writes the configuration in two pieces, as some editors do. The first piece ends at a random
+/// place after `[[modes]]`, so that it may be a complete file.
 fn rewrite(daemon: &Daemon, world: &World, dice: &mut Dice) -> Result<(), String> {
     let text = daemon::config(world.value, world.osc_port);
     let modes = text.find("[[modes]]").unwrap_or(0);

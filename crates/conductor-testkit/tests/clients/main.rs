@@ -27,19 +27,19 @@ fn one_request_piped_in_is_answered_whatever_stdio_is() {
     let door = Doorstep::start(DOOR, &[]);
     let request = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"test_echo\",\"params\":{\"text\":\"hi\"}}\n";
     let wanted = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"echo\":\"hi\"}}\n";
-    // Pipes.
+    // stdin and stdout are pipes.
     let mut child = proxy(&door, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
     child.stdin.take().expect("piped").write_all(request).expect("written");
     let out = child.wait_with_output().expect("ends");
     assert_eq!((String::from_utf8_lossy(&out.stdout).as_ref(), out.status.code()), (wanted, Some(0)));
-    // Files.
+    // stdin and stdout are files.
     let (input, output) = (door.home.path().join("in"), door.home.path().join("out"));
     std::fs::write(&input, request).expect("written");
     let from = std::fs::File::open(&input).expect("there");
     let to = std::fs::File::create(&output).expect("made");
     assert!(proxy(&door, &[]).stdin(from).stdout(to).status().expect("ends").success());
     assert_eq!(std::fs::read_to_string(&output).ok().as_deref(), Some(wanted));
-    // A socket pair, which Node uses as stdio of its child processes.
+    // stdin and stdout are a socket pair, which Node uses for its child processes.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
     let theirs_out = theirs.try_clone().expect("two ends");
     let mut child = proxy(&door, &[])

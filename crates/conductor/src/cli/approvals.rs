@@ -52,8 +52,8 @@ pub fn run(command: ApprovalsCommand, home: &Home, out: &mut Out) -> Result<Verd
     }
 }
 
-/// Shows every fact in full. The daemon sends the text in pages, and the terminal shows one screen
-/// at a time.
+/// Shows every fact of a request in full. The daemon sends the facts in pages, and the terminal
+/// shows one screen at a time.
 fn full(home: &Home, out: &mut Out, id: &str) -> Result<Verdict, Failure> {
     let columns = question::columns(io::stdout());
     let mut pager = Pager::new();
@@ -88,7 +88,7 @@ impl Pager {
         Pager { rows: both.then_some(if found < 4 { 24 } else { found }), row: 0 }
     }
 
-    /// Returns false when the person ended the display.
+    /// Returns false if the person has ended the pager.
     fn show(&mut self, out: &mut Out, text: &str) -> Result<bool, Failure> {
         for line in text.lines() {
             if self.rows.is_some_and(|rows| self.row + 1 >= rows) {
@@ -136,7 +136,7 @@ pub fn ask_yes(out: &mut Out, question: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Asks about open requests, then about new ones as they arrive.
+/// Asks the person about the open requests, then about new requests as they arrive.
 fn watch(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let mut client = Client::connect(&home.control_socket())?;

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use conductor_core::config::ToolView;
 use std::path::PathBuf;
 
-/// The names of the views of tools.
+/// A parser that accepts the names of tool views.
 pub fn views() -> PossibleValuesParser {
     ToolView::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>().into()
 }

@@ -1,5 +1,5 @@
-//! `conductor audit`: list, tail, verify, export and hash. It reads the files directly, so it does
-//! not need a daemon and does not disturb one.
+//! `conductor audit`: list, tail, verify, export and hash. The commands read the log files
+//! directly, so they neither need nor disturb a daemon.
 //!
 //! Not here: reading the head of the log from a running daemon, and the check for a person. The
 //! results of both are in [`Context`].
@@ -162,7 +162,7 @@ pub enum Format {
     Seed,
 }
 
-/// Which program records that a person accepts the damage.
+/// The program that records the acceptance of a damaged log.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
     /// The running daemon, which itself checks that a person accepts. The function returns the
@@ -198,7 +198,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// A bar for work on every byte of the log.
+    /// A progress bar for work that reads every byte of the log.
     fn progress(&self, what: &'static str) -> Progress<'_> {
         let layout = Layout::of(self.home);
         let segments =
@@ -416,7 +416,7 @@ fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
     drop(progress);
     let (mut report, held) = match (checked, context.witness) {
         (Ok(checked), _) => checked,
-        // The witness knows whether there was a log.
+        // The log is missing. The comparison with the witness shows whether there was one.
         (Err(_), Some(_)) if layout.segments(&Disk)?.is_empty() => {
             (Verifier::new(Anchors::default()).finish(), "missing".to_owned())
         }
@@ -474,7 +474,7 @@ fn against_witness(layout: &Layout, witness: &Witness, report: &Report) -> Resul
     Ok(comparison.finish(report.end()))
 }
 
-/// Names the places that reveal a rollback, and the rollback that cannot be detected.
+/// Names the places that store the last checkpoint, and the rollback that cannot be detected.
 fn rollback_note(context: &Context<'_>) -> String {
     let places: Vec<String> = context.remembered.iter().map(|it| it.place.to_string()).collect();
     let places = if places.is_empty() { "no other place".to_owned() } else { places.join(" and ") };

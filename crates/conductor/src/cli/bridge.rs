@@ -57,7 +57,7 @@ const PD_NEXT: &str = "Open this patch in your Pd and keep it open. Set [patch.p
 /// The folder in which Live searches for scripts. It exists after the first start of Live.
 fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
     let user_home = environment.user_home.as_ref()?;
-    // macOS, and Windows.
+    // The first path is for macOS, the second for Windows.
     let libraries = ["Music/Ableton/User Library", "Documents/Ableton/User Library"].map(|it| user_home.join(it));
     libraries.into_iter().find(|it| it.is_dir()).map(|it| it.join("Remote Scripts"))
 }

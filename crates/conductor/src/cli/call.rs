@@ -1,5 +1,5 @@
-//! `conductor call TOOL [JSON]`: calls any tool through the pipeline, and `conductor call TOOL
-//! --help`: prints the arguments of a tool.
+//! `conductor call TOOL [JSON]`: calls any tool through the pipeline. `conductor call TOOL --help`
+//! prints the arguments of a tool.
 //!
 //! If a call needs an approval and stdin is a terminal, the person is asked there. Every command
 //! that runs a tool uses [`tool`].
@@ -38,7 +38,7 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         None => tool(home, out, &name, arguments)?,
     };
     out.data(&result)?;
-    // A plugin may return an error as its result.
+    // A plugin may report an error in its result.
     Ok(Verdict::good_if(result["isError"] != true))
 }
 

@@ -100,7 +100,8 @@ fn show(out: &mut Out, path: &Path, checked: &Checked, value: &Value) -> io::Res
     let known = [checked.errors(), checked.warnings()].concat();
     let (errors, warnings) = (texts(value, "errors"), texts(value, "warnings"));
     for (kind, found) in [("error", &errors), ("warning", &warnings)] {
-        // Lines from a daemon do not start with the name of the file.
+        // Skip the lines that were already printed. Lines from a daemon do not start with the file
+        // name, so compare only the ends.
         for line in found.iter().filter(|it| !known.iter().any(|known| known.ends_with(*it))) {
             out.line(format_args!("{kind}: {}", escape(line)))?;
         }

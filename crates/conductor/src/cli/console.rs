@@ -1,8 +1,8 @@
 //! `conductor console`: prints a one-time link to the console, opens it in a browser, and lists or
 //! ends sessions.
 //!
-//! The link allows decisions, so the daemon gives it only to a person, and this command prints it
-//! only on a terminal.
+//! The page behind the link can approve requests. So the daemon gives the link only to a person,
+//! and this command prints it only on a terminal.
 
 use super::args::{ConsoleArgs, ConsoleCommand};
 use super::{Failure, Verdict, approvals, ask, ask_and_show, list, out::Out, text};

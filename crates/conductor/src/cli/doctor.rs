@@ -1,5 +1,5 @@
 //! `conductor doctor`: checks this machine, and reports how to fix problems. It changes nothing,
-//! except with `--fix` and after a yes.
+//! unless `--fix` is given and the person confirms.
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::Doctor;
@@ -47,7 +47,7 @@ impl Grade {
     }
 }
 
-/// A cure that needs no rights of an administrator, and changes no decision of the person.
+/// A fix that needs no administrator rights, and replaces no choice of the person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fix {
     /// Creates the home, or removes the access of other users.
@@ -141,7 +141,7 @@ pub fn run(args: &Doctor, home: &Home, environment: &Environment, out: &mut Out)
         }
         out.table(&rows)?;
         if !args.fix && findings.iter().any(|it| it.fix.is_some()) {
-            out.line("`conductor doctor --fix` asks about what it can fix itself")?;
+            out.line("`conductor doctor --fix` asks about each problem that it can fix, and fixes it")?;
         }
         Ok(())
     })?;
@@ -306,7 +306,7 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
 /// Reports whether Pd can be used. A missing Pd is bad only if the configuration starts Pd; patch
 /// files can be edited without Pd.
 fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, Failure> {
-    // The check `config` reports an unreadable file.
+    // An unreadable file is reported by the check `config`.
     let Ok(serving) = super::offline(home) else { return Ok(None) };
     let section = &serving.config.patch.pd;
     let wanted = section.mode == PdMode::Spawn;

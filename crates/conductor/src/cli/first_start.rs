@@ -38,7 +38,7 @@ impl FirstConfig {
 
 const LEARN: &str = "Next: play a control, and `conductor learn` prints a trigger for it.";
 
-/// Whether there is nothing in this home yet, and a person who can answer.
+/// Whether the home has no configuration, and a person can answer at the terminal.
 pub fn can_ask(home: &Home, out: &Out) -> bool {
     !out.is_json() && !home.config_file().exists() && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -117,7 +117,7 @@ fn of_protocol(ports: &[(Protocol, PortInfo)], protocol: Protocol, devices: &[De
     found.collect()
 }
 
-/// Asks for the name of each controller, and writes a row for each.
+/// Asks for the name of each controller, and adds a device with this name to the configuration.
 fn with_controllers(found: &[Controller], out: &mut Out) -> Result<FirstConfig, Failure> {
     if found.is_empty() {
         out.line("No controller is plugged in. Every controller that you plug in later is used.")?;
@@ -166,7 +166,7 @@ fn device_row(row: &Value) -> String {
     format!("\n[[devices]]\n{}", row_text(row.as_object().unwrap_or(&empty)))
 }
 
-/// A name that is not in use: the template's, or the port's in lower case.
+/// Proposes a name that is not in use: the name of the template, or the port name in lower case.
 fn proposal(controller: &Controller, names: &BTreeSet<String>) -> String {
     let base = match controller.template {
         Some(template) => template.name.clone(),

@@ -1,6 +1,6 @@
 //! `conductor mcp`: connects AI clients.
 //!
-//! On stdout, `mcp start` writes only the protocol; messages for people go to stderr.
+//! `mcp start` writes only protocol messages to stdout. Messages for people go to stderr.
 
 use super::args::{McpCommand, McpSetup, McpStart, Transport};
 use super::{Failure, Verdict, block_on, out::Out, text};

@@ -21,7 +21,7 @@ pub enum ColorChoice {
 }
 
 impl ColorChoice {
-    /// The choice that is in force if the environment forbids colours.
+    /// Applies NO_COLOR: it turns `Auto` into `Never`.
     pub fn within(self, no_color: bool) -> Self {
         if self == ColorChoice::Auto && no_color { ColorChoice::Never } else { self }
     }
@@ -43,7 +43,7 @@ pub enum Tone {
     /// Needs attention, but is not a failure.
     Note,
     Bad,
-    /// A name that the eye looks for.
+    /// A name that the reader looks for.
     Strong,
     Faint,
 }

@@ -1,6 +1,6 @@
 //! `conductor pair`: pairs a phone with a QR code, and lists or revokes paired phones.
 //!
-//! The link pairs a phone that can decide, so the daemon gives it only to a person, and this
+//! A paired phone can approve requests. So the daemon gives the link only to a person, and this
 //! command prints it only on a terminal.
 
 use super::http::{as_browsers_show, qr_code};

@@ -85,8 +85,8 @@ fn show(out: &mut Out, record: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows the diff as one fact, so that every line starts with the mark. This is needed because a
-/// client wrote the text.
+/// Shows the diff as one fact. A client wrote the diff, so every line of it must start with the
+/// mark.
 fn diff(out: &mut Out, preview: &str) -> io::Result<()> {
     question::list(out, [fact("change", preview)].into_iter())
 }

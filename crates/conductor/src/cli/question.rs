@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::io;
 
-/// A yes that is typed within this time cannot be an answer to this question.
+/// A yes within this time is too quick: the person cannot have read the question.
 const TOO_QUICK_US: u64 = 300_000;
 /// The message after a yes that was typed too quickly.
 pub const TOO_QUICK: &str = "you answered before you could read this; y or n: ";
@@ -58,7 +58,7 @@ pub fn of_answer(answer: &Value) -> Result<String, Failure> {
     Ok(text(&record, columns(io::stdout())))
 }
 
-/// Prints a list. The lines of a value cannot be mistaken for another row.
+/// Prints a list of facts. A line of a value cannot be mistaken for another fact.
 pub fn list(out: &mut Out, rows: impl Iterator<Item = Fact>) -> io::Result<()> {
     let mut text = String::new();
     facts(&mut text, &rows.collect::<Vec<_>>(), columns(io::stdout()));

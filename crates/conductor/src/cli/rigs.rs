@@ -23,7 +23,7 @@ use std::io;
 
 /// The key of the administrator, who creates the streams of the server.
 const ADMIN_KEY: &str = "rigs-admin.key";
-/// Messages of the witness that are read at once.
+/// Number of witness messages that are read at once.
 const AT_ONCE: usize = 256;
 
 #[derive(Debug, Args)]
@@ -214,8 +214,8 @@ fn decide(home: &Home, out: &mut Out, args: &QuestionArgs, answer: Option<&str>)
     let done = ask(home, "rigs.decide", params)?;
     out.show(&done, |out, done| {
         let applied = match done["applied"].as_bool() {
-            Some(true) => "the rig has taken the answer",
-            Some(false) | None => "the rig has not taken the answer yet",
+            Some(true) => "the rig has applied the answer",
+            Some(false) | None => "the rig has not applied the answer yet",
         };
         out.line(format_args!("sent {answer} for {} ({}); {applied}", text(done, "short"), text(done, "tool")))
     })
@@ -317,7 +317,8 @@ pub fn read_witness(home: &Home, section: &config::Cluster, args: &VerifyArgs) -
     }
     section.rig = args.rig.clone().or(section.rig);
     if let Some(file) = &args.credentials {
-        // An absolute path replaces the home.
+        // The file is relative to the working directory. An absolute path is not joined with the
+        // home.
         section.credentials = Some(std::path::absolute(file)?.display().to_string());
     }
     let settings = identity(home.root(), &section, &RandomIds).map_err(Failure::Text)?;

@@ -14,7 +14,8 @@ const UNIT: &str = include_str!("../../../../packaging/systemd/conductor.service
 const AGENT: &str = include_str!("../../../../packaging/launchd/conductor.plist");
 const TASK: &str = include_str!("../../../../packaging/windows/conductor-task.xml");
 
-/// systemd has a manager for each person who is logged in; `su` and `sudo` do not log in.
+/// The message if systemd has no manager for this user. It has one for each user who is logged in;
+/// `su` and `sudo` do not log in.
 const NO_SESSION: &str =
     ". No service manager runs for you: log in as this user (not with su or sudo), and repeat the command";
 
@@ -31,7 +32,8 @@ struct Service {
     /// The whole command that prints the log, and the argument that makes it print new lines too.
     logs: Vec<String>,
     follow: &'static str,
-    /// The call that starts an installed service, where only the service manager may start it.
+    /// Arguments for `program` that start an installed service. Only on systems where no other
+    /// process may start the daemon.
     kick: Option<Vec<String>>,
 }
 

@@ -40,7 +40,7 @@ pub fn run(args: &ToolsArgs, home: &Home, out: &mut Out) -> Result<Verdict, Fail
             let mut answer = ask(home, "tools.list", json!({}))?;
             if let Some(tools) = answer["tools"].as_array_mut() {
                 tools.retain(|it| list(it, "views").iter().any(|it| it == view));
-                // Stable: within a set, the tools keep their order.
+                // The sort is stable: the tools of a toolset keep their order.
                 tools.sort_by(|a, b| text(a, "toolset").cmp(text(b, "toolset")));
             }
             out.show(&answer, |out, answer| {
@@ -79,8 +79,7 @@ fn show(out: &mut Out, tool: &Value) -> io::Result<()> {
 /// Longest line of a wrapped signature.
 const WIDTH: usize = 100;
 
-/// A signature with one member per line where it would be too long for one line, and long
-/// alternatives on lines of their own.
+/// Wraps a long signature: one member per line, and alternatives on further lines.
 fn wrapped(signature: &str, first: usize) -> String {
     let mut lines = String::new();
     wrap(&mut lines, signature.trim(), 0, first);
@@ -112,7 +111,7 @@ fn wrap(out: &mut String, text: &str, indent: usize, column: usize) {
     }
     let mut at = column;
     for (nth, piece) in alternatives.into_iter().enumerate() {
-        // Names fill the lines; an object starts its own.
+        // Names share a line while they fit. An object starts a new line.
         if nth > 0 && (piece.contains('{') || at + 3 + piece.len() > WIDTH) {
             new_line(out, indent + 2);
             out.push_str("| ");
@@ -126,8 +125,7 @@ fn wrap(out: &mut String, text: &str, indent: usize, column: usize) {
     }
 }
 
-/// The text before the first brace, inside the braces, and after them, if one pair of braces
-/// contains everything but a start and an end.
+/// Splits a text at its first pair of matching braces: before, inside and after them.
 fn outermost(text: &str) -> Option<(&str, &str, &str)> {
     let open = text.find('{')?;
     let mut depth = 0_usize;

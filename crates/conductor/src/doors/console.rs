@@ -130,12 +130,12 @@ impl Console {
         Ok(plain(&json!({ "key": key, "session": session.name, "expires_at": ends, "idle_ms": IDLE_MS })))
     }
 
-    /// Waits for the end of a session, then releases everything that the session held.
+    /// Waits for the end of a session, then releases its pressed pads and its connection.
     async fn when_over(&self, session: &Session) {
         loop {
             tokio::select! {
                 () = session.over.cancelled() => break,
-                // Ends the session when its time is over, even if no request comes.
+                // End the session at its time limit, even if no request arrives.
                 () = self.studio().sleeper.until(session.ends()) => self.control.gateway.consoles.reap(),
             }
         }
@@ -299,7 +299,7 @@ fn playable(events: &str) -> Result<Vec<EventBody>, ToolError> {
         .collect()
 }
 
-/// The token that releases this control, and whether this event presses it.
+/// The script token of the event that releases this control, and whether `body` presses it.
 fn release_of(body: &EventBody) -> Option<(String, bool)> {
     if let EventBody::NoteOn { channel, note, .. } = body {
         Some((format!("off:{note}/{channel}"), true))

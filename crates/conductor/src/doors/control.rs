@@ -97,7 +97,8 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
         let (stream, peer) = match accepted {
             Ok(Some(accepted)) => accepted,
             Ok(None) => continue,
-            // Free a spare descriptor: the process has used all others.
+            // Close the spare descriptor, because the process has no free one left. Then accept
+            // again.
             Err(_) if spare.free_one() => continue,
             Err(error) => {
                 after_failed_accept(&error).await;
@@ -115,7 +116,7 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
             // A peer that disconnects before it has read its answer is not an error of the daemon.
             let _ = converse(&control, input, &mut output, caller, &place).await;
             control.handle.tool_gone(caller.connection);
-            // Free the port before the peer's connection closes: the peer may bind the port right
+            // Close the peer's HTTP port before its connection: the peer may bind the port right
             // after that.
             control.gateway.http.release(caller.connection).await;
             drop(output);
@@ -242,7 +243,7 @@ fn error_line(id: &Value, error: &ToolError) -> Value {
     } })
 }
 
-/// Writes one answer. All answers of this door pass here, so secrets are removed here.
+/// Writes one answer. Every answer of this door is written here, so secrets are removed here.
 async fn write_line(control: &Control, output: &mut (impl AsyncWriteExt + Unpin), mut value: Value) -> io::Result<()> {
     control.gateway.studio.scrubber.value(&mut value);
     let mut bytes = serde_json::to_vec(&value)?;

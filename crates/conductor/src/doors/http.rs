@@ -60,7 +60,7 @@ use conductor_hosts::system::Ids;
 use conductor_hosts::system::open_files::after_failed_accept;
 use conductor_hosts::system::processes::tcp_peer;
 
-/// Up to this many bytes of a refused request are read before the refusal is sent.
+/// Maximum number of bytes of a refused request that are read before the refusal is sent.
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -78,10 +78,10 @@ pub struct Token {
     /// The views that the token may list. Empty if all views are allowed.
     pub views: Vec<ToolView>,
     pub expires: Option<Timestamp>,
-    /// The principal of its calls.
+    /// The principal of calls with this token.
     pub principal: Principal,
-    /// Identifies the sessions that the token may use. Tokens of one person with other scopes have
-    /// other sessions.
+    /// Identifies the sessions that the token may use. Two tokens of one person with different
+    /// scopes have different sessions.
     pub session: String,
 }
 

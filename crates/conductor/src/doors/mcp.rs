@@ -1,5 +1,5 @@
-//! The MCP door: both eras of the protocol, and the direct dialect. No other module uses types of
-//! the SDK.
+//! The MCP door: both eras of the protocol (`era`), and the direct dialect (`call_tool`). No other
+//! module uses types of the SDK.
 //!
 //! A call passes through `listener`, `connection`, `methods`, `call_tool`, the pipeline, and
 //! `render`. Not here: any decision about a call (`conductor_gateway::pipeline`).
@@ -76,7 +76,7 @@ pub struct Shared {
     pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
-    /// Set by a test server only.
+    /// Only a test server sets this.
     pub fixtures: OnceLock<Box<dyn Fixtures>>,
 }
 
@@ -105,8 +105,8 @@ pub struct McpDoor {
     handshake: ArcSwapOption<InitializeRequestParams>,
     /// URIs that a legacy client subscribed to.
     pub subscriptions: Arc<Mutex<BTreeSet<String>>>,
-    /// A legacy client is notified of every change after the answer to its `initialize`, so the
-    /// watch starts before that answer.
+    /// The change notifications of a legacy client. They start before the answer to its
+    /// `initialize`, so that no change after that answer is missed.
     watch: Mutex<Option<subscribe::Watch>>,
     listens: AtomicUsize,
 }
@@ -162,7 +162,7 @@ impl McpDoor {
     }
 
     /// Answers the first line of a proxy, which selects the tools of its client. `took` is true if
-    /// the daemon serves the descriptors of the client itself.
+    /// the daemon reads and writes the client's descriptors itself.
     pub fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let wanted = match params {
             None => Wanted::default(),

@@ -1,10 +1,10 @@
-//! The page on a paired phone: shows what waits for an answer, and sends the answer.
+//! The page on a paired phone: shows the open approval requests, and sends the answers.
 //!
-//! The routes are served by a listener of their own, which has TLS and nothing else: no MCP, no
-//! tools, no console. A phone is paired with a one-time secret that a person's terminal showed as a
-//! QR code. The secret is in the fragment of the link, so the browser does not send it until the
-//! person presses a button on the page. After that, each request needs the key of the phone in a
-//! header and `Sec-Fetch-Site: same-origin`.
+//! A separate listener with TLS serves these routes and no others: no MCP, no tools, no console. A
+//! phone is paired with a one-time secret that a person's terminal showed as a QR code. The secret
+//! is in the fragment of the link, so the browser does not send it until the person presses a
+//! button on the page. After that, each request needs the key of the phone in a header and
+//! `Sec-Fetch-Site: same-origin`.
 //!
 //! Not here: the listener (`gateway::phone`), and the storage of phones ([`devices`]).
 
@@ -42,7 +42,7 @@ use tokio::sync::Semaphore;
 pub const KEY_HEADER: &str = "x-conductor-phone";
 /// A phone that waits for a change gets an answer after this time at the latest.
 const LONGEST_WAIT: Duration = Duration::from_secs(25);
-/// A phone counts as present for this time after an answer, until it asks again.
+/// Time after an answer during which a phone still counts as present, until its next request.
 const STILL_PRESENT: Duration = Duration::from_secs(3);
 /// Maximum number of requests that wait for a change.
 const MOST_WAITING: usize = 32;
@@ -119,7 +119,8 @@ impl Phone {
         Ok(plain(&json!({ "key": key, "name": device.name() })))
     }
 
-    /// The open questions. With `seen`, waits until they differ from the state with this tag.
+    /// The open questions. Waits while their tag equals `seen`, the tag of the state that the phone
+    /// has.
     async fn state(&self, device: &Device, seen: &str) -> Response {
         let Ok(_permit) = self.waiting.try_acquire() else {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many phones wait at once");
@@ -141,7 +142,8 @@ impl Phone {
                 () = &mut end => break state,
             }
         };
-        // A call that starts before the phone asks again still waits for its answer.
+        // Keep the phone present for a short time, so that a call that starts now waits for its
+        // answer.
         tokio::spawn(async move {
             tokio::time::sleep(STILL_PRESENT).await;
             drop(present);
@@ -333,7 +335,7 @@ pub fn link(control: &Control, name: Option<&str>) -> Result<Value, ToolError> {
     };
     let served = control.gateway.phone.served().map_err(offline)?;
     let [url, others @ ..] = served.urls.as_slice() else {
-        return Err(offline("no name leads to the listener for phones".to_owned())
+        return Err(offline("no host name or address of the listener for phones is known".to_owned())
             .hint("Add the name or address of this machine to [http] hosts; `conductor http pair` proposes names."));
     };
     let (name, secret) = control.gateway.phones.offer(name).map_err(|error| not_paired(&error))?;

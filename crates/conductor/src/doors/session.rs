@@ -72,7 +72,7 @@ impl View {
             None => Toolset::clone(&configured.toolset),
         };
         let without = wanted.exclude_tools.as_ref().map(parse).transpose()?;
-        // Tools that were chosen by name are listed, unless the client also chose a view.
+        // Tools that were chosen by name are all listed, unless the client also chose a view.
         let default = if chosen == Toolset::All { studio.settings().mcp.view } else { ToolView::All };
         let listed = wanted.view.unwrap_or(default);
         let read_only =
@@ -93,7 +93,7 @@ impl View {
         Self { toolset: Arc::new(toolset), listed: ToolView::All, names: settings.mcp.tool_names }
     }
 
-    /// The part of this view that exists for a token.
+    /// Limits this view to the tools that exist for a token.
     #[must_use]
     pub fn within(self, studio: &Studio, token: &Token) -> Self {
         let toolset = Toolset::clone(&self.toolset).and(known_tools(studio, &token.tools));
@@ -107,7 +107,7 @@ fn known_tools(studio: &Studio, words: &[String]) -> Toolset {
     let catalog = studio.catalog();
     let is_known = |word: &&String| Toolset::parse(std::slice::from_ref(*word), |it| catalog.get(it).is_some()).is_ok();
     let known: Vec<String> = words.iter().filter(is_known).cloned().collect();
-    // Every word is known, so this cannot fail. No tools are safer than all tools.
+    // Every name is known, so this does not fail. If it did, no tools are safer than all tools.
     Toolset::parse(&known, |_| true).unwrap_or(Toolset::Some(BTreeSet::new()))
 }
 
@@ -129,7 +129,8 @@ pub struct Session {
     pub gone: CancellationToken,
     /// The process of the peer, if the kernel reports it.
     peer_pid: OnceLock<i32>,
-    /// The peer's process. For a proxy, also the processes that started it.
+    /// Registrations of the peer's process. If the peer is a proxy, also of the processes that
+    /// started it.
     processes: Mutex<Vec<ClientProcess>>,
 }
 

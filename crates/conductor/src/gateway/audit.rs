@@ -33,7 +33,7 @@ const MAX_KEPT: usize = 64;
 /// has answered before.
 const STOP_WAIT: Duration = Duration::from_secs(1);
 
-/// The name of the entry in the keychain.
+/// The name of the log's entry in the keychain.
 pub const NOTE: &str = "audit";
 
 enum State {
@@ -217,7 +217,7 @@ impl DaemonLog {
         let (head, line) = match accepted {
             Ok(accepted) => accepted,
             Err(fault) => {
-                // Return to the previous state: the log is closed for the same reason.
+                // Open the log again as it was. It stays closed for the same reason as before.
                 let _ = self.start();
                 return Err(fault.to_string());
             }

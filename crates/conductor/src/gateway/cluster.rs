@@ -40,7 +40,8 @@ const LONGEST_PAUSE_MS: u64 = 10_000;
 const EVENTS_PER_SECOND: u32 = 20;
 /// Maximum number of rigs in a list.
 const MAX_RIGS: usize = 1000;
-/// How often, and how long, a decision waits until the asked rig has applied it.
+/// A decision waits until the asked rig has applied it. This is the maximum number of polls, and
+/// the time between two polls.
 const LOOKS: u32 = 30;
 const LOOK_US: u64 = 100_000;
 
@@ -55,7 +56,8 @@ pub struct Cluster {
     runtime: tokio::runtime::Handle,
     log: Log,
     open: Mutex<Option<Open>>,
-    /// The last known state of each rig, shown as unknown while the server is lost.
+    /// The last known state of each rig. While there is no connection to the server, the rigs are
+    /// shown as unknown.
     known: Mutex<BTreeMap<String, Value>>,
 }
 
@@ -284,7 +286,7 @@ async fn read_presence(link: &Link) -> Result<BTreeMap<String, Value>, LinkError
         if !state.is_object() || !cluster::is_rig_name(&name) || found.len() >= MAX_RIGS {
             continue;
         }
-        // The subject decides, because only the rig itself can write to it.
+        // Use the name in the subject, because only the rig itself can write to its subject.
         state["rig"] = name.as_str().into();
         state["last_seen"] = message.time.into();
         found.insert(name, state);
@@ -415,7 +417,7 @@ impl Session {
         self.studio.sleeper.until(self.studio.clock.now().plus_us(us)).await;
     }
 
-    /// Writes the state of this rig again and again. The server forgets it after a while.
+    /// Writes the state of this rig in a loop, because the server forgets a state after a while.
     async fn report_state(&self, link: &Link) -> LinkError {
         loop {
             let serving = self.owner.serving();

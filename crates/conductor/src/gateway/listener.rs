@@ -45,8 +45,8 @@ struct State {
     settings: config::Http,
     session_idle_s: u64,
     open: Vec<Listener>,
-    /// Present if the daemon has its own listener. The inner value is the requested address. If it
-    /// is absent, the listener is bound to `[http] bind`.
+    /// Present if the daemon has its own listener. The inner value is the requested address;
+    /// without one, the listener is bound to `[http] bind`.
     own: Option<Option<SocketAddr>>,
     /// The reason why the daemon's own listener is missing.
     fault: Option<String>,
@@ -58,8 +58,8 @@ struct Listener {
     fingerprint: Option<Digest>,
     /// Whether this is the daemon's own listener, which stays open without a holder.
     own: bool,
-    /// Connections of the control socket that requested the listener. It closes when the last of
-    /// them closes.
+    /// Connections of the control socket that requested the listener. When the last of them closes,
+    /// the listener closes too.
     holders: BTreeSet<u64>,
     stop: CancellationToken,
     task: JoinHandle<()>,

@@ -33,8 +33,8 @@ pub fn watched(config: &Config) -> BTreeSet<String> {
     config.feedback.iter().filter_map(path).chain(turned).collect()
 }
 
-/// Intervals between two polls of the values: for a running Live (which sends values at most ten
-/// times a second), for a file, and while no Set is available.
+/// Intervals between two polls of the values: for a running Live, for a file, and while no Set is
+/// available. A running Live sends values at most ten times a second.
 const LIVE_LOOK_US: u64 = 50_000;
 const FILE_LOOK_US: u64 = 200_000;
 const ABSENT_LOOK_US: u64 = 1_000_000;

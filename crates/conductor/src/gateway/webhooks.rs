@@ -167,7 +167,7 @@ impl Sender {
             };
             let result = match serde_json::from_slice::<Value>(&body) {
                 Ok(event) if self.age_ms(&event) < MOST_AGE_MS => self.send(&event, body).await,
-                // A file that another program damaged, or an event that is too old.
+                // Drop a file that another program damaged, and an event that is too old.
                 Ok(_) | Err(_) => {
                     self.queue.drop_one(number);
                     continue;
@@ -219,7 +219,7 @@ impl Sender {
         // The address may contain a secret, so it is not part of the error.
         let answer = request.send().await.map_err(|it| reason(&it.without_url()))?;
         match answer.status() {
-            // The receiver has this delivery already.
+            // The receiver already has this delivery.
             StatusCode::CONFLICT => Ok(()),
             status if status.is_success() => Ok(()),
             status => Err(format!("the receiver answered with the status {}", status.as_u16())),
@@ -227,7 +227,7 @@ impl Sender {
     }
 }
 
-/// The innermost cause of an error: the outer ones only say that sending failed.
+/// The innermost cause of an error. The outer errors only report that sending failed.
 fn reason(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

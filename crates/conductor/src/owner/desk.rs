@@ -6,9 +6,9 @@
 //! `left` for the owner. The owner also does all bookkeeping: lights, the log, the published mode,
 //! and new memory for the engine.
 //!
-//! An event goes to the ring, as if the owner held the desk, in these cases:
+//! In these cases an event goes to the ring for the owner, even if the desk is free:
 //! - an older event waits in a ring
-//! - a learn session runs, or a client listens to an output: both see events or messages in order
+//! - a learn session runs, or a client listens to an output: both need events or messages in order
 //! - the device has lights, motor faders or the approval pad
 //! - the engine would have to allocate memory, for example for a SysEx message
 
@@ -18,10 +18,10 @@ use conductor_core::engine::{Effect, Engine};
 use conductor_core::event::{DeviceSlot, Event, Micros, Taint, midi};
 use conductor_hosts::midi::period::{Decide, Outputs, Written};
 
-/// Space for the effects of a callback. One event has at most about a thousand, because an action
-/// pauses after that many steps.
+/// Space for the effects of a callback. One event has at most about a thousand effects, because an
+/// action pauses after that many steps.
 const LEFT: usize = 2048;
-/// With this many unhandled effects, events go to the owner.
+/// If at least this many effects wait for the owner, events go to the owner too.
 const LEFT_BUSY: usize = 256;
 
 pub struct Desk {
@@ -38,8 +38,8 @@ pub struct Desk {
     pub owner_watches: bool,
     /// The time at which the owner wakes up by itself.
     pub owner_wakes: Option<Micros>,
-    /// The owner has counted the firings in the trace up to this number; absent if nobody asks for
-    /// the counts.
+    /// The number of the first trace record whose firing the owner has not counted. Absent if the
+    /// counts are not used.
     pub owner_read: Option<u64>,
     /// The engine's count of mode changes when the owner last looked.
     pub mode_changes: u64,

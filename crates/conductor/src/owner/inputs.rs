@@ -41,12 +41,13 @@ impl Inputs {
         self.open.push(Open { lane, taint, head: None, is_watched: true });
     }
 
-    /// Whether no event waits.
+    /// Whether no input has a waiting event.
     pub fn is_empty(&self) -> bool {
         self.open.iter().all(|it| it.head.is_none() && it.lane.is_empty())
     }
 
-    /// The minimum taint of a device whose events need not pass through the owner.
+    /// The minimum taint of a device whose events a callback may decide. `None` if its events must
+    /// pass through the owner.
     pub fn direct(&self, device: DeviceSlot) -> Option<Taint> {
         self.open.iter().find(|it| it.lane.device() == device && !it.is_watched).map(|it| it.taint)
     }

@@ -44,7 +44,7 @@ pub enum Order {
     Enable(String, Box<dyn FnOnce() + Send>),
     /// Opens this output, because a message is to be sent to it.
     OpenOutput(String),
-    /// The owner failed to send to this output.
+    /// The owner failed to send to this output, so the port is closed.
     OutputDied(DeviceSlot),
     End,
 }
@@ -111,8 +111,8 @@ impl Bound {
     }
 }
 
-/// Wakes the port thread. Backends call this when ports change, from callbacks that must not lock
-/// or allocate.
+/// Wakes the port thread. Backends use it when ports change, in callbacks that must not lock or
+/// allocate.
 #[derive(Default)]
 pub(crate) struct ScanSignal {
     changed: AtomicBool,
@@ -400,8 +400,7 @@ impl PortScanner {
             self.loopback.plug(alias);
         }
         self.plugged = wanted;
-        // The next scan includes these changes, so clear the signal. Otherwise it would cause one
-        // more scan.
+        // Clear the signal, because the scan that follows includes these changes.
         self.signal.changed.store(false, Ordering::Release);
     }
 

@@ -1,4 +1,4 @@
-//! MIDI that a model sends returns over a cable and presses a pad.
+//! MIDI messages of a model come back over a cable and press a pad. They must not run a command.
 
 use crate::rig::Rig;
 #[cfg(feature = "jack")]
@@ -19,7 +19,7 @@ fn note(port: &str, note: u8) -> serde_json::Value {
     json!({ "port": port, "messages": [{ "type": "note_on", "channel": 1, "note": note, "velocity": 100 }] })
 }
 
-/// Within the daemon: the model sends notes to the loopback of the pads, directly and through a
+/// Without a real cable: the model sends notes to the loopback of the pads, directly and through a
 /// mapping and a route.
 #[test]
 fn a_model_that_plays_the_pads_runs_no_command() {

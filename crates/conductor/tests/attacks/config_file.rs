@@ -49,14 +49,15 @@ fn a_rewritten_file_widens_nothing() {
         rig.studio.save(&text);
         settle(&rig);
         let mut model = rig.model();
-        // A pad row with a command does not help either, not even if the model presses the pad.
+        // The new mapping of a pad to a command has no effect, not even if the model presses the
+        // pad.
         let _ = model.call("conductor_send_midi", json!({ "port": "pads hand", "messages": [{ "type": "note_on", "channel": 1, "note": 90, "velocity": 100 }] }));
         settle(&rig);
         drop(model);
         eprint_case(what);
         rig.assert_unharmed_but_for_the_file();
     }
-    // The same with a restart, after a stop and after a kill.
+    // The file is rewritten before a restart. The daemon is stopped, then killed.
     for signal in [Signal::TERM, Signal::KILL] {
         let (what, text) = rewrites(&rig).remove(1);
         rig.studio.save(&text);

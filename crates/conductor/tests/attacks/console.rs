@@ -33,7 +33,7 @@ const ROUTES: [(&str, &str); 5] = [
 
 #[test]
 fn no_tool_reaches_a_route_of_the_console() {
-    // This also holds if a person has allowed web requests to this machine.
+    // No route may open, even if a person has allowed web requests to this machine.
     let rig = Rig::start("[tools.web]\nallow_hosts = [\"127.0.0.1\", \"localhost\"]\n");
     let port = rig.http_port();
     let mut model = rig.model();
@@ -115,7 +115,7 @@ fn a_plugin_with_every_permission_opens_no_route_of_the_console() {
          [plugins.evil]\nenabled = true\nfile = \"evil.js\"\npin = {pin}\nnet = {hosts}\n"
     );
     let rig = Rig::start_with(&more, |studio| install(studio));
-    // The listener is open as long as this connection.
+    // The listener is open for as long as this connection.
     let mut control = rig.studio.control();
     control.ask("http.open", json!({ "address": format!("127.0.0.1:{port}") })).unwrap();
     let mut model = rig.model();

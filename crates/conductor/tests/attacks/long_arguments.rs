@@ -1,5 +1,5 @@
-//! Arguments so long or so unusual that a person could not read them, or that a rule would not
-//! match them.
+//! Arguments that are too long or too unusual for a person to read, or that a rule might fail to
+//! match.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;

@@ -46,7 +46,7 @@ fn a_redirect_leads_no_further_than_a_person_allowed() {
         to.lock().unwrap().clone_from(&target);
         let answer = model.call("web.fetch", json!({ "url": format!("http://127.0.0.1:{port}/go") }));
         assert!(!answer.to_string().contains("cannot be resolved"), "{target} was looked up: {answer}");
-        // The same target, requested without the redirect.
+        // Request the same target directly, without the redirect.
         let direct = if target.starts_with("//") { format!("http:{target}") } else { target };
         let answer = model.call("web.fetch", json!({ "url": direct }));
         assert!(answer["status"].is_null(), "{direct}: {answer}");

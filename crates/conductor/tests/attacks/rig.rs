@@ -69,10 +69,10 @@ pub struct Rig {
     pub outside: tempfile::TempDir,
     /// A folder that a person granted for writing.
     pub granted: tempfile::TempDir,
-    /// A folder that a person granted, with a rule that denies access.
+    /// A folder that a person granted, but a rule denies access to it.
     pub private: tempfile::TempDir,
     pub trap: Trap,
-    /// Questions and plans that wait for a person.
+    /// The ids of a question and a plan that wait for a person.
     pub approval: String,
     pub plan: String,
     before: BTreeMap<PathBuf, Vec<u8>>,
@@ -192,7 +192,7 @@ effect = "read"
         assert!(waits, "the question is not open any more: {pending}");
         let plan = pending["plans"].as_array().unwrap().iter().find(|it| it["id"] == self.plan.as_str());
         assert!(plan.is_some_and(|it| it["status"] == "pending"), "the plan is not open any more: {pending}");
-        // Check the policy by its effect.
+        // Check by a call that the policy has not changed.
         let mut model = self.model();
         for call in
             [json!({ "command": "pwn" }), json!({ "argv": [self.mark()] }), json!({ "command": "pwn", "args": [] })]

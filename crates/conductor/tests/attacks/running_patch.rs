@@ -1,5 +1,5 @@
 //! A running Pure Data can read files, write files and open connections. A model that may edit a
-//! patch must not be able to cause that without a person.
+//! patch must not be able to cause such effects without a person's approval.
 
 use crate::rig::{Model, Rig, settle};
 use conductor_testkit::real::pd;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const PD: &str = "[patch.pd]\nmode = \"spawn\"\naudio = \"off\"\n";
 
-/// Messages that do harm when a loadbang sends them to their object.
+/// Classes and messages. Each message does harm if a loadbang sends it to an object of its class.
 fn harms(rig: &Rig) -> Vec<(&'static str, String)> {
     let outside = rig.outside.path().display();
     let home = rig.studio.home().display();

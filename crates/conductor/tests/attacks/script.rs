@@ -23,7 +23,7 @@ fn scripts_reach_nothing_that_direct_calls_do_not_reach() {
         |what: &str, with: Value| forged(&format!("{{ ask: {{ id: this.ask.id, what: '{what}', with: {with} }} }}"));
     let tool = |tool: &str, arguments: Value| ask("call", json!({ "tool": tool, "arguments": arguments }));
     let mut scripts = vec![
-        // Requests of plugins, which a script does not have.
+        // Requests that only plugins may make.
         ask("fetch", json!({ "url": format!("http://127.0.0.1:{}/", rig.trap.tcp), "method": "GET", "headers": [] })),
         ask("files.write", json!({ "path": outside, "content": "eA==" })),
         ask("secret", json!({ "name": "x" })),
@@ -48,7 +48,7 @@ fn scripts_reach_nothing_that_direct_calls_do_not_reach() {
         forged("{ ask: 1 }"),
         forged("'not an object'"),
     ];
-    // The engine: code from text, modules, globals, prototypes.
+    // Attacks on the JavaScript engine: code from text, modules, globals, prototypes.
     scripts.extend(
         [
             "return eval('1')",

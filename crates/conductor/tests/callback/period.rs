@@ -213,17 +213,17 @@ fn messages(round: u8) -> Vec<Vec<u8>> {
         let velocity = 1 + (round * 37 + note) % 127;
         all.push(vec![0x90, note, velocity]);
         match note {
-            // Held for five periods, which is a long press.
+            // Hold note 3 for five periods, which is a long press.
             3 => all.extend([0, 1, 2, 3].map(|value| vec![0xB0, 9, value])),
             4 => all.extend([vec![0x80, note, 0], vec![0x90, note, velocity]]),
-            // The members of a chord.
+            // Notes 5, 6 and 7 are a chord, so do not release 5 and 6 yet.
             5 | 6 => continue,
             7 => all.extend([vec![0x80, 5, 0], vec![0x80, 6, 0]]),
             _ => {}
         }
         all.push(vec![0x80, note, 0]);
     }
-    // The smaller chord alone.
+    // The smaller chord of notes 5 and 6.
     all.extend([[0x90, 5, 1], [0x90, 6, 1], [0x80, 5, 0], [0x80, 6, 0]].map(|it| it.to_vec()));
     for controller in [1u8, 2, 20, 21, 53, 22, 64, 0, 32] {
         all.extend([0, 64, 127, 1].map(|value| vec![0xB0, controller, value]));
@@ -279,7 +279,8 @@ fn every_kind_is_decided_in_the_callback_and_allocates_nothing() {
     let open = AtomicU64::new(0);
     let (sent, allocating) = run(&mut rig, &Window::unwatched(&open), 3);
     assert_eq!(allocating, Vec::<String>::new());
-    // The first fine value of a parameter of each device needs memory, so the owner decides it.
+    // The first fine value (controller 38) of a parameter on each of the two devices needs memory,
+    // so the owner decides these two events.
     let counts = rig.desk.counts;
     assert_eq!((counts.decided, counts.deferred, counts.busy), (sent - 2, 2, 0));
     assert!(rig.written > sent / 2, "{} messages written", rig.written);
@@ -288,7 +289,7 @@ fn every_kind_is_decided_in_the_callback_and_allocates_nothing() {
     assert_eq!(unused(&rig), Vec::<String>::new(), "every row has fired");
 }
 
-/// The mappings without a performed action in the trace.
+/// The mappings that never fired, according to the trace.
 fn unused(rig: &Rig) -> Vec<String> {
     let fired: BTreeSet<String> = rig.desk.engine.traced(0, &rig.slots).filter_map(|it| it.mapping_id).collect();
     let rows = rig.desk.engine.tables().rows.iter();
@@ -301,7 +302,7 @@ fn a_reload_leaves_nothing_that_a_callback_would_free() {
     let open = AtomicU64::new(0);
     let window = Window::unwatched(&open);
     for _ in 0..3 {
-        // A key that is held over a reload, and a trace that is full of records of the old tables.
+        // Hold a key during the reload, and fill the trace with records of the old tables.
         assert_eq!(rig.period(&window, "in", &[&[0x90, 40, 100]]), 0);
         run(&mut rig, &window, 1);
         let mut out = Vec::new();

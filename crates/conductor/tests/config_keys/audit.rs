@@ -81,8 +81,8 @@ pub(super) fn segments_older_than_the_file_says_are_removed() {
     assert!(gone.is_some());
 }
 
-/// There are far fewer records than `checkpoint_records` and no further calls, so only time causes
-/// the checkpoint.
+/// Only the elapsed time causes the checkpoint: there are far fewer records than
+/// `checkpoint_records`, and no further calls.
 #[test]
 pub(super) fn a_checkpoint_is_made_when_the_file_says() {
     let studio = Studio::start("[audit]\ncheckpoint_ms = 100\n");

@@ -17,7 +17,7 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
 
     studio.reload("[retry]\nattempts = 1\n[circuit]\nopen_ms = 1\n");
     let again = loop {
-        // The probe is admitted as soon as the millisecond has passed.
+        // The breaker admits a probe as soon as one millisecond has passed.
         let code = studio.code(&mut client, test_tools::FAIL);
         if code != "CIRCUIT_OPEN" {
             break code;
@@ -61,15 +61,15 @@ fn counts_and_closes(head: &str) {
         let mut client = studio.client();
         calls.iter().map(|arguments| studio.call(&mut client, test_tools::FAIL, arguments.clone()).0).collect()
     };
-    // There is a success between the failures. `window` counts two failures within a time,
-    // `consecutive` needs two in a row.
+    // A success separates the two failures. The mode `window` counts both failures; `consecutive`
+    // needs two failures in a row.
     let broken_up = [bad(), good(), bad(), good()];
     let off = ["INTERNAL", "ok", "INTERNAL", "CIRCUIT_OPEN"];
     let on = ["INTERNAL", "ok", "INTERNAL", "ok"];
     assert_eq!(run("", &broken_up), off);
     assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
 
-    // Two failures that are not within one window.
+    // The failures are further apart than the window.
     let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
     let mut client = studio.client();
     for _ in 0..3 {

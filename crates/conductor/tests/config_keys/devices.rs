@@ -82,7 +82,8 @@ pub(super) fn a_device_is_heard_and_told_as_the_file_says() {
     };
     assert_eq!(ways("Bidirectional"), (true, true));
     assert_eq!(ways("Input"), (true, false));
-    // Without an alias for its input, the input is opened like any other port.
+    // With this direction, the alias does not cover the input. The default `listen_mode` would open
+    // the input like any other port.
     assert_eq!(ways("Output\"\n[advanced_settings]\nlisten_mode = \"Configured"), (false, true));
 }
 

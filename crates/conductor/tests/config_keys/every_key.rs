@@ -34,7 +34,7 @@ const NAMES: [&str; 11] = [
     "tools.shell.commands[].slots",
 ];
 
-/// The names of all tables below a table, as [`without`] writes them.
+/// The names of all tables below a table, in the notation of [`without`].
 fn tables(table: &dyn TableLike, name: &str, all: &mut BTreeSet<String>) {
     all.insert(name.to_owned());
     for (key, item) in table.iter() {
@@ -87,9 +87,9 @@ enum Evidence {
     Test { name: &'static str, run: fn() },
     /// A test of another binary, by its file and name.
     Elsewhere { file: &'static str, name: &'static str },
-    /// A table or a list; its own keys have evidence.
+    /// A table or a list. Its keys have evidence of their own.
     Holds,
-    /// Varied over the whole schema in `conductor-core`.
+    /// A key of the engine's data, which `conductor-core` varies over the whole schema.
     Engine,
 }
 use Evidence::{Elsewhere, Engine, Holds, Test};
@@ -104,7 +104,7 @@ fn probe(one: impl Into<String>, other: impl Into<String>, see: fn(&Studio) -> S
     Evidence::Probe { one: one.into(), other: other.into(), see }
 }
 
-/// The board, and the board with one line replaced.
+/// The configuration [`BOARD`], and the same with one line replaced.
 fn board(line: &str, other: &str) -> (String, String) {
     assert!(BOARD.contains(line), "{line}");
     (BOARD.to_owned(), BOARD.replacen(line, other, 1))
@@ -119,7 +119,7 @@ fn added(one: &str, other: &str, see: fn(&Studio) -> String) -> Evidence {
     probe(format!("{BOARD}\n{one}\n"), format!("{BOARD}\n{other}\n"), see)
 }
 
-// Observations of a daemon, as text.
+// The probes: each observes a daemon and returns the result as text.
 
 pub(super) fn bindings(studio: &Studio) -> String {
     format!("{:?}", studio.block_on(studio.handle().bindings()).unwrap())
@@ -147,8 +147,8 @@ fn heard_of_the_pads(studio: &Studio) -> String {
     studio.status().statistics.events_processed.to_string()
 }
 
-/// The effect of a deferred press, and its delay in milliseconds. The deadlines of the engine are
-/// exact, even if it wakes late.
+/// The effect of a deferred press, and its delay in milliseconds. The engine uses exact deadlines,
+/// even if it wakes late.
 fn timed(studio: &Studio, press: [u8; 3]) -> String {
     studio.play(&press);
     let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap().records;
@@ -169,7 +169,7 @@ fn hold(studio: &Studio) -> String {
     timed(studio, [0x90, 62, 100])
 }
 
-/// The gestures that MIDI learn suggests after two keys in quick succession.
+/// The gestures that MIDI learn suggests after two quick key presses.
 fn learned(studio: &Studio) -> String {
     let handle = studio.handle();
     studio.block_on(handle.learn_start(60_000, false, None)).unwrap();
@@ -194,7 +194,7 @@ fn routed(studio: &Studio) -> String {
     for message in [[0x90, 60, 100], [0x80, 60, 0], [0x91, 70, 100], [0x81, 70, 0], [0xB0, 30, 1], [0xE0, 0, 70]] {
         studio.play(&message);
     }
-    // Messages are processed in order, so the mark is sent after them.
+    // Messages are processed in order, so the mark arrives after all of them.
     studio.play(&[0x90, 36, 1]);
     format!(
         "{:?}",
@@ -202,7 +202,7 @@ fn routed(studio: &Studio) -> String {
     )
 }
 
-/// How often a note loops before it is stopped. The stop must be reported.
+/// How often a note passes through the loop until the loop is stopped. The stop must be reported.
 fn circled(studio: &Studio) -> String {
     let mut ear = studio.ear("pads hand");
     studio.play(&[0x90, 60, 100]);
@@ -218,7 +218,8 @@ fn circled(studio: &Studio) -> String {
     format!("{} times, {} dropped", on - 1, studio.status().statistics.events_dropped)
 }
 
-/// A device repeats every message that it receives, and a mapping answers each.
+/// The messages when a device repeats everything that it receives, and a mapping answers each
+/// message.
 fn echoed(studio: &Studio) -> String {
     let mut ear = studio.ear("synth");
     studio.play(&[0x90, 40, 1]);
@@ -768,7 +769,7 @@ fn section(key: &str) -> &str {
     key.split(['.', '[', '{']).next().unwrap_or(key)
 }
 
-/// The fault in the evidence, if there is one.
+/// The reason why the evidence does not prove the key, if there is one.
 fn fault(key: &str, evidence: Evidence) -> Option<String> {
     match evidence {
         Evidence::Probe { one, other, see } => {
@@ -794,7 +795,7 @@ fn seen_under(config: String, see: fn(&Studio) -> String) -> String {
     SEEN.get((config.clone(), see as usize), || see(&Studio::start(&config)))
 }
 
-/// Run time of the test with all its keys, on this machine and at its present load.
+/// Run time of the test with all its keys, on this machine at its current load.
 fn usual_time(name: &'static str, run: fn()) -> Duration {
     static TIMES: Memo<&str, Duration> = Memo::new();
     TIMES.get(name, || {

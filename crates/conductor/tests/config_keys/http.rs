@@ -67,7 +67,7 @@ pub(super) fn the_certificate_of_the_file_is_used() {
     std::fs::write(folder.join("k.pem"), pair.signing_key.serialize_pem()).unwrap();
     let file = "[http]\nbind = \"127.0.0.1:0\"\n[http.tls]\ncertificate = \"tls/c.pem\"\nkey = \"tls/k.pem\"\n";
     studio.reload(file);
-    // The key that `write` created can be read by every user.
+    // Every user can read the key file that `write` created, so the listener does not open.
     assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
     assert!(studio.missing("http").unwrap().contains("every user of this machine can read the key"));
     std::fs::set_permissions(folder.join("k.pem"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();

@@ -11,7 +11,7 @@ pub(super) fn limits_hold() {
     assert_eq!(reads, ["ok", "RATE_LIMITED"]);
     let effects: Vec<String> = (0..3).map(|_| studio.code(&mut client, test_tools::SET)).collect();
     assert_eq!(effects, ["ok", "ok", "RATE_LIMITED"]);
-    // Long enough for one more call at the default rates.
+    // At the default rates, this pause would allow one more call.
     pause(300);
     assert_eq!(
         [test_tools::ECHO, test_tools::SET].map(|it| studio.code(&mut client, it)),
@@ -72,8 +72,8 @@ fn a_flood_is_not_listened_to_for_a_while() {
             }
             let waiting = flood.start("ping", json!({})).await;
             let mut answered = std::pin::pin!(flood.reply(waiting));
-            // Twenty complete exchanges of another connection, each after the flooding connection
-            // has sent a ping.
+            // The flooding connection has sent one ping. Another connection completes twenty
+            // exchanges before that ping is answered.
             let mut silent = true;
             for _ in 0..20 {
                 tokio::select! {

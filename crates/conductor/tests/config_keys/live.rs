@@ -57,7 +57,7 @@ pub(super) fn large_sets_are_refused_and_tracks_rendered_where_the_file_says() {
     let mut client = small.client();
     let (code, body) = small.call(&mut client, "live_open_set", json!({ "path": "big.als" }));
     assert_eq!(code, "BAD_INPUT", "{body}");
-    // `render_dir`: the folder of rendered tracks.
+    // `render_dir` is the folder of rendered tracks.
     let sample = small.home.path().canonicalize().unwrap().join("sets/vox_take.wav");
     write_wav(&sample);
     let xml = gunzip(SET).replace("/audio/vox_take.wav", &sample.to_string_lossy());
@@ -71,7 +71,7 @@ pub(super) fn large_sets_are_refused_and_tracks_rendered_where_the_file_says() {
     assert!(rendered["path"].as_str().is_some_and(|it| it.starts_with(folder.to_str().unwrap())), "{rendered}");
 }
 
-/// The meaning of each `host` value if no Live is running.
+/// The effect of each `host` value while no Live is running.
 #[test]
 pub(super) fn the_host_is_looked_for_where_the_file_says() {
     let nowhere = "[live.osc]\nhost = \"127.0.0.9\"\nport = 9\nreply_port = 19\ntimeout_ms = 300\n";
@@ -219,7 +219,8 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
 }
 
-/// Changed by a knob, by a tool and back: the motor always shows the value of the parameter.
+/// The motor fader always shows the value of the parameter: after a knob has changed it, and after
+/// a tool has undone the change.
 #[test]
 pub(super) fn a_controller_shows_where_a_parameter_of_a_set_stands() {
     let row = "[[feedback]]\ndevice = \"pads\"\nout = { type = \"CC\", channel = 0, controller = 50 }\n\
@@ -256,7 +257,7 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     let mut ear = studio.ear("pads");
     let config = format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}{}{}", shown(0), shown(1));
     assert_eq!(studio.reload(&config), Vec::<String>::new());
-    // The values that are shown have also reached the bindings of the knobs.
+    // When the lights show the values, the bindings of the knobs have received them too.
     assert_eq!((studio.hear(&mut ear), studio.hear(&mut ear)), (vec![0xB0, 50, 64], vec![0xB0, 51, 64]));
     let mut client = studio.client();
     for (track, value) in [(0, 0.5), (1, -0.5)] {
@@ -270,8 +271,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
         let (_, listed) = studio.call(&mut client, "live_list_devices", json!({ "trackId": format!("track:{track}") }));
         listed["mixer"][1]["value"].as_f64().unwrap()
     };
-    // First a value far below the parameter's. Then one step of the endless knob: when its change
-    // arrives, the first message has been processed too.
+    // First send a value far below the parameter's value. Then turn the endless knob by one step:
+    // when its change arrives, the first message has been processed too.
     studio.play(&[0xB0, 7, 10]);
     studio.play(&[0xB0, 16, 1]);
     let arrived = wait_for(PATIENCE, || (panning(1) > -0.5).then(|| panning(1))).expect("the knob turns it");
@@ -279,8 +280,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     assert_eq!(panning(0), 0.5, "the fader has not reached it");
     studio.play(&[0xB0, 7, 127]);
     assert!(wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(), "crossed, and taken over");
-    // A reload drops the positions of the knobs but not the values of the parameters, although no
-    // new values are reported.
+    // A reload drops the positions of the knobs, but keeps the values of the parameters, although
+    // no new values are reported.
     while studio.hear(&mut ear) != [0xB0, 50, 127] {}
     assert_eq!(studio.reload(&format!("{config}# again\n")), Vec::<String>::new());
     pause(1000);
@@ -374,7 +375,7 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     let found = examine(&alone);
     assert!(of(&found, "live files", "/no/such/folder") && of(&found, "live script", "not running"), "{found}");
     assert!(of(&found, "abletonosc", "script: nothing listens"), "{found}");
-    // Another program uses the reply port.
+    // The check reports that another program uses the reply port.
     let live = require!(fakelive::osc());
     let taken = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -383,7 +384,7 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     drop(taken);
     let found = examine(&busy);
     assert!(of(&found, "abletonosc", "Live 12.2 answers") && of(&found, "abletonosc", "permission:"), "{found}");
-    // An old version of Live.
+    // The check also reports a version of Live that is too old.
     let old = require!(fakelive::start(&["osc", "--live", "10.1.0"]));
     let studio = sets(&format!("[live.osc]\nport = {}\nreply_port = {}\n", old.port, free_port()));
     assert!(of(&examine(&studio), "abletonosc", "version: Live 10.1"), "{}", examine(&studio));

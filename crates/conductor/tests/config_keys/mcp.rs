@@ -64,13 +64,13 @@ fn a_list_that_changed_is_told_to_both_eras() {
         let told = studio.block_on(client.next());
         assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
     }
-    // A file that does not change the list sends no notification.
+    // A new configuration that does not change the list causes no notification.
     studio.reload(&format!("{DENY}[limits]\nin_flight = 7\n"));
     let ping = studio.block_on(legacy.request("ping", json!({})));
     assert!(ping["result"].is_object(), "{ping}");
 }
 
-/// Messages of a client with an MCP version before 2026 that can show forms but never answers.
+/// A legacy client declares that it can show forms, but never answers one.
 #[test]
 pub(super) fn a_form_nobody_answers_is_waited_for_as_long_as_the_file_says() {
     let studio = Studio::start("[mcp]\nelicitation_wait_ms = 1\n[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n");

@@ -16,7 +16,7 @@ fn patches(section: &str) -> Studio {
 
 #[test]
 pub(super) fn open_patches_and_their_steps_are_as_many_as_the_file_says() {
-    // `open`: its order is the order of the list.
+    // `open` gives the order of the list.
     let studio =
         patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
     let mut client = studio.client();
@@ -24,14 +24,14 @@ pub(super) fn open_patches_and_their_steps_are_as_many_as_the_file_says() {
     let names: Vec<&str> =
         listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "a"]);
-    // `journal_steps`: two of three edits can be undone.
+    // `journal_steps` is 2, so two of three edits can be undone.
     let id = listed["patches"][0]["patch_id"].clone();
     for text in ["cycle~ 1", "cycle~ 2", "cycle~ 3"] {
         studio.call(&mut client, "replace_object_text", json!({ "patch_id": id, "varname": "osc", "new_text": text }));
     }
     let (_, undone) = studio.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 9 }));
     assert_eq!(undone["undone"].as_array().map(Vec::len), Some(2));
-    // `max_open`: the patch without edits is closed.
+    // Because of `max_open`, the patch without edits is closed.
     studio.call(&mut client, "open_patch", json!({ "path": "c.maxpat" }));
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
     let names: Vec<&str> =

@@ -26,7 +26,7 @@ pub(super) fn ports_without_an_alias_are_heard_as_the_file_says() {
     assert_eq!(connected("max_midi_ports = 1"), 1);
 }
 
-/// Like a route, a mapping or a binding can send events back to its own device.
+/// A mapping or a binding can send events back to its own device, as a route can.
 #[test]
 fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
     let forward = "[[global_mappings]]\nid = \"on\"\ntrigger = { type = \"Note\", note = 60, device = \"pads\" }\n\
@@ -67,8 +67,8 @@ pub(super) fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
     assert_eq!((stick_beside, pull_beside), (stick, pull), "each is its own");
 }
 
-/// A missing backend is also retried, at first about every second. So the number of port listings
-/// shows the interval.
+/// Counts how often the ports are listed. A missing backend may cause further scans, at first about
+/// one per second, so the two counts are only compared.
 #[test]
 pub(super) fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
     let start = |interval: u32| {
@@ -95,8 +95,8 @@ pub(super) fn a_file_is_picked_up_when_and_if_the_file_says() {
     let patient = start("[config]\ndebounce_ms = 10000");
     save(&unwatched);
     save(&patient);
-    // This file is saved later and read after the default delay: by then the other two would have
-    // been read too.
+    // The third file is saved last, with the default delay. When it has been read, the other two
+    // would have been read too.
     let usual = start("");
     save(&usual);
     wait_for(PATIENCE, || is_seen(&usual).then_some(())).expect("the file is read");

@@ -130,7 +130,7 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
     let on = || vec![0x92, 51, 21];
     let off = || vec![0x92, 51, 3];
     type Act<'a> = &'a dyn Fn(&Studio);
-    // The state at first, and after each action.
+    // The messages of one light: for the initial state, and after each action.
     let mut shown = |row: &str, acts: &[Act<'_>]| {
         studio.reload(&format!("{BOARD}\n{row}"));
         let mut heard = vec![studio.hear(&mut ear)];
@@ -159,7 +159,8 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
     let synth = row("{ type = \"Connected\", device = \"synth\" }");
     let away: Act<'_> = &|it| drop(it.reload(&format!("{absent}\n{synth}")));
     let mut connected = shown(&synth, &[away]);
-    // A reload sends every control again; the event about the port follows.
+    // After a reload every light is sent again, possibly before the loss of the port is noticed.
+    // The next message then shows the loss.
     if connected.last() == Some(&on()) {
         connected[1] = studio.hear(&mut ear);
     }
@@ -178,8 +179,9 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     assert_eq!(studio.hear(&mut pads), [0xB0, 20, 20]);
     drop(studio);
 
-    // The daemon moves the same control, and the control reports its position a moment later: that
-    // is not input. The answer of this test may be late on a slow machine, so the test repeats it.
+    // The daemon moves the same control that sends the position. A position that arrives shortly
+    // after the move comes from the motor and is not input. On a slow machine the position may
+    // arrive too late, so try several times.
     let studio = Studio::start(&format!("{BOARD}\n{}", row.replace("controller = 20", "controller = 7")));
     let mut pads = studio.ear("pads");
     let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap();
@@ -195,7 +197,8 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     assert!(is_motor);
 }
 
-/// For the daemon, a controller at the end of a cable. It is a loopback with another name.
+/// A loopback backend with another name, whose ports count as hardware: a controller that is
+/// connected by cable.
 pub(super) struct Cable {
     pub machinery: Loopback,
     /// How often the ports were listed.
@@ -392,8 +395,8 @@ pub(super) fn each_key_of_the_pad_counts() {
         hand.play(&DOWN, Taint::Clean);
         (what, studio, hand, client)
     });
-    // Pressed last, with the default hold time: when this call is allowed, the others have been
-    // held for longer than that.
+    // This pad is pressed last, with the default hold time. When its call is allowed, the other
+    // pads have been held for longer than the default.
     let usual = pad_section("keys", 51, 50, TIERS).replace("hold_ms = 50\n", "");
     let (studio, hand) = with_cable(&usual);
     let mut client = studio.client();
@@ -411,7 +414,7 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     let (studio, hand) = with_cable(&pad_section("keys", 51, 50, "[\"HardwareIO\"]"));
     let mut client = studio.client();
     studio.ask(&mut client, "mine");
-    // An event that was not played by a person.
+    // The pad ignores an event that was not played by a person.
     hand.play(&DOWN, Taint::Tool);
     hand.play(&UP, Taint::Tool);
     // A tool has just sent MIDI, so a press now may be an effect of that.

@@ -51,7 +51,7 @@ pub(super) fn every_key_of_files_and_commands_counts() {
     let config = FILES.replace("STUDIO", studio_at.to_str().unwrap()).replace("ATTIC", attic_at.to_str().unwrap());
     let studio = Studio::start(&config);
     let mut client = studio.client();
-    // `name` and `path` of roots.
+    // A root has a `name` and a `path`.
     let (code, read) = studio.call(&mut client, "filesystem_read", json!({ "root": "attic", "path": "note.txt" }));
     assert_eq!((code.as_str(), &read["content"]), ("ok", &json!("hello")), "{read}");
     // A command runs without approval if its `effect` is read.

@@ -1,5 +1,5 @@
-//! Runs a test with a file that lacks one key. For the test, this is the same as a daemon that
-//! ignores the key.
+//! Runs a test with a configuration that lacks one key. The test cannot distinguish this from a
+//! daemon that ignores the key.
 //!
 //! Keys are written as `table.key`, with `[]` for every row of a list and `{}` for every name in a
 //! table of names.
@@ -21,7 +21,7 @@ const NAME: &str = "without a key";
 /// If a test runs longer than this factor times its usual time, it is treated as waiting for an
 /// event that never occurs.
 const FACTOR: u32 = 3;
-/// Lower and upper bound of that time.
+/// Lower and upper bound of the time after which a test counts as waiting.
 const LEAST: Duration = Duration::from_secs(2);
 const MOST: Duration = Duration::from_secs(20);
 

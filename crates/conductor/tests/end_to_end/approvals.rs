@@ -72,8 +72,8 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
             "| filesystem.read",
             "Allow this once? y or n: ",
         ];
-        // Pad each line, so that a terminal that wraps lines itself shows each of them at the left
-        // edge.
+        // Pad each line to the width of the screen. If a terminal wrapped the text itself, each
+        // line would start at the left edge.
         let content: String = forged.iter().map(|it| line(it)).collect::<Vec<_>>().concat()
             + &forged.join("\n")
             + "\r\n\u{2028}\u{85}\u{1b}[2J"
@@ -94,7 +94,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
                 marked || ours("") || ours("In short:") || (narrow && row.ends_with(':') && label.len() <= 10),
                 "{columns}: {row:?}\n{shown}"
             );
-            // A genuine label is followed by its genuine value.
+            // A label at the left edge is ours, so the real value must follow it.
             if !narrow && label == "tool" && row.starts_with("  tool") {
                 assert!(row.ends_with("| filesystem.write"), "{row:?}");
             }
@@ -102,7 +102,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
                 assert!(row.ends_with("| HardwareIO"), "{row:?}");
             }
         }
-        // The genuine header is repeated in the last rows, regardless of the content.
+        // The real facts are repeated in the last rows, whatever the content is.
         let tail = rows[rows.len().saturating_sub(22)..].join("\n");
         let joined: String = tail.replace("\n             | ", "").replace("\n| ", "");
         assert!(
@@ -318,7 +318,7 @@ fn no_detour_makes_a_client_a_person() {
         // Other decisions need a person too.
         refused(json!({ "do": "double", "words": ["performance", "on"], "out": out("c") }));
         assert_eq!(studio.status()["performance_lock"], false);
-        // A link to the console allows decisions, so it needs a person too.
+        // The page behind a console link can approve requests, so the link needs a person too.
         for words in [["console"].as_slice(), &["console", "--open"], &["console", "sessions"]] {
             let said = refused(json!({ "do": "pty", "words": words }));
             assert!(!said.contains("#login="), "{door} {words:?}: {said}");
@@ -413,8 +413,8 @@ fn the_performance_lock_holds_for_every_process_but_a_person() {
     assert_eq!(alone(&["mode", "set", "Mix"]).0, Some(0), "without the lock a script may");
 }
 
-/// A command is a tool call: of `person:` if the door recognises a person, otherwise of `cli:`. The
-/// audit log contains it with this principal.
+/// Every command is a tool call. Its principal is `person:` if the door recognises a person,
+/// otherwise `cli:`. The audit log contains the call with this principal.
 #[test]
 fn every_command_is_in_the_log_with_its_principal() {
     let config = format!("{DEVICES}[[modes]]\nname = \"Play\"\n[[modes]]\nname = \"Mix\"\n");
@@ -448,8 +448,8 @@ fn every_command_is_in_the_log_with_its_principal() {
         assert_eq!(alone(words), Some(0), "{words:?}");
         assert_eq!(callers(tool), [person.as_str(), &cli], "{words:?}");
     }
-    // A terminal does not make a process of an AI client a person, and the performance lock refuses
-    // it like any process.
+    // A process of an AI client is not a person, even at a terminal. So the performance lock
+    // refuses its call.
     let mut client = Hostile::start("stdio", &studio, "");
     let sysex = json!({ "port": "synth", "data": [0x7D, 1] });
     client.ask(json!({ "do": "call", "tool": "conductor_send_sysex", "arguments": sysex }));
@@ -460,14 +460,14 @@ fn every_command_is_in_the_log_with_its_principal() {
     let said = client.ask(json!({ "do": "pty", "words": ["mode", "set", "Mix"] }))["said"].clone();
     assert!(said.as_str().unwrap().contains("performance lock"), "{said}");
     assert_eq!(studio.status()["current_mode"], "Play");
-    // Decisions are not tools, not even for a person.
+    // Decisions cannot be called as tools, not even by a person.
     for tool in ["plan.apply", "plan.reject", "plugin.set", "filesystem.undo"] {
         let (code, said) = at_terminal(&["call", tool, "{}"]);
         assert!(code == Some(1) && said.contains("Unknown tool"), "{tool}: {said}");
     }
 }
 
-/// Names may come from files that a model has written.
+/// Commands print names, and a model may have written the file that contains a name.
 #[test]
 fn no_command_prints_what_moves_the_cursor() {
     let home = tempfile::tempdir().unwrap();
@@ -551,7 +551,7 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     );
 }
 
-/// The error numbers of direct tool calls, from the tools for which the documentation lists them.
+/// Direct calls return the documented error numbers, from the tools for which they are documented.
 #[test]
 fn the_documented_numbers_come_from_the_tools_themselves() {
     let files = FileStudio::open("[policy.approval]\nttl_ms = 1000\n");

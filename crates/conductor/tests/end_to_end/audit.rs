@@ -63,8 +63,8 @@ fn put_back(home: &Path, kept: &Path, names: &[&str]) {
     }
 }
 
-/// Mappings still work, the daemon reports why no tool can be called, and a person accepts the log
-/// at a terminal.
+/// Checks that mappings still work, that the daemon reports why no tool can be called, and that
+/// only a person at a terminal can accept the log.
 fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment: &[(&str, &str)]) {
     let (code, word) = verdict;
     let before = verify(studio, environment);
@@ -80,7 +80,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let after = verify(studio, environment);
     assert_eq!(after.0, code, "after the start: {}", after.1);
 
-    // All interfaces report it, and mappings still work.
+    // Every interface reports the verdict, and mappings still work.
     let status = studio.status();
     assert_eq!(status["audit"]["writable"], false);
     assert!(status["audit"]["reason"].as_str().unwrap().contains(word), "{status}");
@@ -100,7 +100,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let silence = call(studio.home(), "conductor_panic", &json!({}));
     assert_eq!(silence["result"]["audit"], "pending", "{silence}");
 
-    // Only a person can continue the log, and that is recorded.
+    // Only a person can continue the log, and the log names this person.
     let nobody =
         studio.command().args(["audit", "accept-rollback"]).envs(environment.iter().copied()).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2), "{}", text(&nobody.stderr));
@@ -118,7 +118,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let (accepted, said) = at_a_terminal(command);
     assert!(accepted == Some(0) && said.contains("accepted as person:"), "{said}");
 
-    // Tools work at once, and after further starts.
+    // Tools work now, and also after further starts.
     let silence = call(studio.home(), "conductor_panic", &json!({}));
     assert!(silence["result"]["ports"].is_array() && silence["result"]["audit"].is_null(), "{silence}");
     let listed = text(&studio.run(&["audit", "list", "-n", "200"]).stdout);
@@ -168,7 +168,7 @@ fn the_state_folder_deleted_alone_is_found() {
     let mut studio = worked("");
     remove(&studio.home().join("state"));
     refused_until_accepted(&mut studio, (13, "MISSING"), &[]);
-    // The signing key is deleted too, so no signature can be checked.
+    // The signing key is deleted too, so the signatures cannot be checked.
     let mut studio = worked("");
     remove(&studio.home().join("state"));
     remove(&studio.home().join("secrets"));
@@ -203,7 +203,7 @@ fn a_rollback_of_the_whole_home_is_found_by_the_second_copy() {
     put_back(studio.home(), kept.path(), &["audit", "state", "secrets"]);
     refused_until_accepted(&mut studio, (11, "TRUNCATED"), &[]);
 
-    // Everything is deleted: only the copy shows that there was a log.
+    // Everything is deleted. Only the second copy shows that there was a log.
     studio.stop();
     for name in ["audit", "audit.log", "state", "secrets"] {
         remove(&studio.home().join(name));
@@ -237,7 +237,7 @@ fn a_rollback_of_the_whole_home_is_found_by_the_keychain() {
     for name in ["audit", "audit.log", "state", "secrets"] {
         remove(&studio.home().join(name));
     }
-    // No file shows that this home is not new, but the keychain does, and it answers quickly.
+    // No file shows that this home had a log, but the keychain does, and it answers quickly.
     assert_eq!(verify(&studio, &bus).0, 13);
     studio.up(&[]);
     until("the keychain's word", || (studio.status()["audit"]["writable"] == false).then_some(()));
@@ -324,8 +324,8 @@ fn a_second_copy_that_was_shortened_is_no_alarm_and_catches_up() {
         let same = std::fs::read(studio.home().join("audit/000001.jsonl")).unwrap();
         assert_eq!(std::fs::read(&segment).unwrap(), same);
     }
-    // Only the copy's stored checkpoint is set back: the log has more records, which is not a
-    // fault.
+    // Only the checkpoint in the second copy is rolled back. The log then has more records than the
+    // checkpoint, which is not a fault.
     let memory = second.path().join("audit.last");
     let old = std::fs::read(&memory).unwrap();
     studio.up(&[]);
@@ -470,8 +470,8 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     assert!(made.iter().skip(8).all(|it| it["error"]["data"]["code"] == "BUSY"));
     assert_eq!(names(studio.home()).len(), 8 * 3, "a record and two files for each plan: {:?}", names(studio.home()));
 
-    // Rejected plans keep their record but not their bytes. The same is true for stale plans, once
-    // they are found to be stale.
+    // A rejected plan keeps its record, but not its bytes. The same applies to a plan that was
+    // found to be stale.
     assert_eq!(person(&studio, &["plans", "reject", ids[1]]).0, Some(0));
     assert_eq!(person(&studio, &["plans", "apply", ids[0]]).0, Some(0));
     assert_eq!(person(&studio, &["plans", "apply", ids[2]]).0, Some(1));
@@ -508,7 +508,7 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     assert!(!std::fs::read_to_string(studio.config_file()).unwrap().contains("Mode 0\""));
 }
 
-/// Sends a request to `control.sock` as a person, with its own terminal.
+/// Sends a request to `control.sock` as a person at a separate terminal.
 fn as_a_person(studio: &Studio, method: &str, params: &Value) -> Value {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let mut command = Command::new("python3");

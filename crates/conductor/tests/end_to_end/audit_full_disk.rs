@@ -151,7 +151,7 @@ fn serve_on_a_full_disk() {
     assert!(down(&daemon.call("conductor_list_modes", &json!({}))));
     let (code, said) = daemon.run(&["panic"]);
     assert!(code == Some(0) && said.contains("audit record: pending"), "{said}");
-    // Reads that are not needed to diagnose the daemon are refused at the human door too.
+    // The human door also refuses reads that do not diagnose the daemon.
     for words in [
         &["modes"][..],
         &["devices"],

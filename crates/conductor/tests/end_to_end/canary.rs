@@ -19,7 +19,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::Stdio;
 
-/// Contains characters that each encoding writes differently.
+/// A secret with characters that each encoding writes differently.
 const BIRD: &str = "canary-5d0e\"27/+q";
 /// A secret that is valid wherever a name is required.
 const BEE: &str = "canary.bee-83c1f0";
@@ -114,7 +114,7 @@ impl Stage {
         let address = address_of(&ready);
         let events = Stream::open(&studio, address, &folder.path().join("events"));
         let stage = Stage { studio, folder, address, events, sinks };
-        // An open event stream receives the event that the plugin is ready.
+        // The event stream is already open, so it receives the event that the plugin is ready.
         let checked = stage.studio.run(&["--json", "plugins", "check", "parrot"]);
         let shown: Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));
         let row = format!(
@@ -174,7 +174,7 @@ impl Stage {
             let output = self.studio.run(&["--json", "call", tool, &arguments.to_string()]);
             self.hear("command line", &format!("{}{}", text(&output.stdout), text(&output.stderr)));
         }
-        // Data that a patch or a database stores is in a file afterwards.
+        // A patch and a database store their data in files.
         for (tool, arguments) in [
             ("save_patch", json!({ "patch_id": BEE })),
             (
@@ -358,7 +358,7 @@ impl Stage {
     }
 }
 
-/// Every regular file.
+/// Every regular file below a folder.
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

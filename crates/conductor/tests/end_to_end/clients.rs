@@ -26,7 +26,7 @@ action = { type = "SendMidi", port = "synth", channel = 0, message_type = "CC", 
 /// The policy accepts answers from the client's own dialog for HardwareIO tools.
 const CLIENT_MAY_ANSWER: &str = "[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n";
 
-/// The clients see all tools with complete schemas.
+/// With this configuration, the clients list all tools with complete schemas.
 const WHOLE_LISTS: &str = "[mcp]\nview = \"all\"\noutput_schemas = \"full\"\n";
 
 struct HttpStudio {
@@ -63,7 +63,7 @@ impl HttpStudio {
         words.extend(self.way(door));
         let puppet = Puppet::start(&program, &words);
         // One older SDK does not report its protocol version. A client that chooses the version
-        // itself must report it.
+        // itself must report the version.
         let said = puppet.version.as_str();
         if said.is_some() || client.chooses() {
             assert_eq!(said, Some(client.speaks()), "{client:?} {door:?}");
@@ -175,7 +175,7 @@ impl Guest for Inspector<'_> {
     }
 }
 
-/// Lists the tools, calls one of each tier, and a person applies a plan and approves a call; then
+/// Lists the tools and calls one of each tier. A person applies a plan and approves a call. Then
 /// the mapped pad plays. `note` distinguishes several runs in one studio.
 fn walk(studio: &HttpStudio, guest: &mut dyn Guest, note: u8) {
     let synth = &mut studio.studio.listen("synth");
@@ -382,7 +382,7 @@ fn the_client_answers(client: Client) {
         let mut unwilling = studio.puppet(client, door, Some("decline")).expect("asked above");
         let (failed, refused) = unwilling.call("conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 9] }));
         assert_eq!((failed, &refused["code"]), (true, &json!("DENIED")), "{client:?} {door:?}: {refused}");
-        // A client without forms waits for the person at the terminal.
+        // The call of a client without forms must wait for a person at a terminal.
         let mut mute = studio.puppet(client, door, None).expect("asked above");
         let (_, parked) = mute.call("conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 11] }));
         assert_eq!(parked["code"], "APPROVAL_REQUIRED", "{client:?} {door:?}");
@@ -424,8 +424,8 @@ fn a_client_that_would_say_yes_by_itself_is_not_asked() {
     }
 }
 
-/// A client with its own shell and a terminal in it: processes that it starts do not count as a
-/// person. Other processes do.
+/// A client has its own shell, and a terminal in it. Processes that the client started do not count
+/// as a person; other processes do.
 #[test]
 fn what_a_client_started_decides_nothing() {
     let client = Client::Python { era: "legacy" };

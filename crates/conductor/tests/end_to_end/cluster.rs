@@ -33,8 +33,8 @@ impl Venue {
         Self::open_with(count, false)
     }
 
-    /// As [`Venue::open`]. With `tls`, the server has a private certificate, and the first rig has
-    /// its key in a file.
+    /// Like [`Venue::open`]. With `tls`, the server has a private certificate, and the first rig
+    /// reads its key from a file.
     fn open_with(count: usize, tls: bool) -> Result<Self, conductor_testkit::real::Missing> {
         nats::probe()?;
         let (folder, port) = (tempfile::tempdir().unwrap(), nats::free_port());
@@ -121,7 +121,7 @@ impl Venue {
         panic!("{}", cluster_of(rig));
     }
 
-    /// A call on a rig that waits for a person. Returns its id.
+    /// Makes a call that waits for a person. Returns the client and the id of the question.
     fn park(&self, rig: usize, path: &str) -> (DirectClient, String) {
         let mut client = DirectClient::connect(self.rigs[rig].home());
         let parked = client.call("filesystem.write", &json!({ "path": path, "content": "x" }));
@@ -199,18 +199,18 @@ fn a_person_on_another_rig_answers_and_the_rigs_see_each_other() {
     let venue = require!(Venue::open(5));
     let (mut client, short) = venue.park(1, "one.txt");
     venue.question(0, 1, &short);
-    // Without a terminal, nobody decides.
+    // Without a terminal, the decision is refused.
     let refused = venue.rigs[0].run(&["rigs", "approvals", "allow", "left", &short]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("terminal"), "{}", text(&refused.stderr));
     let (code, shown) = venue.person(0, &["rigs", "approvals", "allow", "left", &short]);
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("filesystem.write") && shown.contains("has taken the answer"), "{shown}");
+    assert!(shown.contains("filesystem.write") && shown.contains("has applied the answer"), "{shown}");
     let done = client.call("filesystem.write", &json!({ "path": "one.txt", "content": "x" }));
     assert!(done["error"].is_null() && venue.written("one.txt"), "{done}");
     let log = text(&venue.rigs[1].run(&["audit", "list", "-n", "200", "--json"]).stdout);
     assert!(log.contains("rig:desk/desk/person:") && log.contains("\"channel\":\"rig\""), "{log}");
 
-    // A denial arrives too.
+    // A denial reaches the other rig too.
     let (mut client, short) = venue.park(2, "two.txt");
     venue.question(3, 2, &short);
     assert_eq!(venue.person(3, &["rigs", "approvals", "deny", "right", &short]).0, Some(0));
@@ -247,14 +247,14 @@ fn a_hundred_racing_decisions_have_one_winner() {
     assert_eq!(won.len(), 1, "{results:?}");
     let lost = results.iter().filter(|it| matches!(it, Err(StoreError::NotFirst))).count();
     assert_eq!(lost, 99, "{results:?}");
-    // The rig does what the winner said, once.
+    // The rig applies the decision that the server stored, once.
     until("the rig has decided", || {
         let open = venue.rigs[1].ask("pending.list", json!({}));
         open["approvals"].as_array().unwrap().is_empty().then_some(())
     });
     let done = client.call("filesystem.write", &json!({ "path": "race.txt", "content": "x" }));
     assert_eq!(venue.written("race.txt"), won[0] == Answer::Allow, "{done}");
-    // A second decision without the expected number is refused by the server itself.
+    // The server itself refuses a second decision, even if it names no expected number.
     let mut late = decide(&question, "left", Answer::Allow, &keys[0]);
     late.expected = None;
     assert_eq!(runtime.block_on(links[0].store(late)), Err(StoreError::NotFirst));
@@ -269,10 +269,10 @@ fn a_server_stopped_mid_decision_leaves_the_question_to_the_rig() {
     let (code, shown) = venue.person(0, &["rigs", "approvals", "allow", "left", &short]);
     assert_ne!(code, Some(0), "{shown}");
     assert!(!venue.written("stopped.txt"));
-    // The rig itself goes on: a person there decides, and the call runs.
+    // The rig itself works without the server: a person there denies the call.
     let (code, shown) = venue.person(1, &["approvals", "deny", &short]);
     assert_eq!(code, Some(0), "{shown}");
-    // Whatever the server stored before or after, the question is closed.
+    // The question stays closed, whatever the server has stored in the meantime.
     venue.server.freeze(false);
     venue.all_connected();
     let done = client.call("filesystem.write", &json!({ "path": "stopped.txt", "content": "x" }));
@@ -289,7 +289,7 @@ fn without_the_server_every_rig_goes_on_and_the_others_are_unknown() {
     for rig in &venue.rigs {
         until("the loss is noticed", || (cluster_of(rig)["connected"] == false).then_some(()));
     }
-    // A shared question cannot be answered from another rig, and the reason is clear.
+    // Another rig cannot answer the shared question, and the error names the reason.
     let (code, shown) = venue.person(0, &["rigs", "approvals", "allow", "left", &short]);
     assert!(code != Some(0) && shown.contains("NATS"), "{shown}");
     let listed = json_of(&venue.rigs[0], &["rigs"]);
@@ -317,7 +317,7 @@ fn a_partition_during_a_plan_applies_it_once() {
     let (code, shown) = venue.person(1, &["plans", "apply", &plan]);
     assert_eq!(code, Some(0), "{shown}");
     assert_ne!(venue.person(1, &["plans", "apply", &plan]).0, Some(0));
-    // The other rig sees no news of this one, and is not disturbed.
+    // The other rig stays connected.
     assert_eq!(cluster_of(&venue.rigs[0])["connected"], true);
     venue.proxy.cut(false);
     venue.all_connected();
@@ -374,7 +374,7 @@ fn deleting_the_log_the_checkpoints_and_the_keys_together_is_found() {
     };
     copy(&home.join("audit"), whole.path());
 
-    // The end of the log and the checkpoints of it are removed.
+    // The last records of the log and their checkpoints are removed.
     let segment = home.join("audit/000001.jsonl");
     let lines = std::fs::read_to_string(&segment).unwrap();
     let kept: String = lines.lines().take(3).map(|it| format!("{it}\n")).collect();
@@ -388,7 +388,7 @@ fn deleting_the_log_the_checkpoints_and_the_keys_together_is_found() {
     });
     assert!(code != 0 && truncated, "{shown}");
 
-    // Everything is removed.
+    // The whole log is removed.
     std::fs::remove_dir_all(home.join("audit")).unwrap();
     for file in ["state/audit.pub", "state/audit.salt", "secrets/audit.key", "audit.log"] {
         let _ = std::fs::remove_file(home.join(file));
@@ -396,7 +396,7 @@ fn deleting_the_log_the_checkpoints_and_the_keys_together_is_found() {
     let (code, shown) = verify(&venue.rigs[1], &[]);
     assert_eq!((code, &shown["verdict"]), (13, &json!("MISSING")), "{shown}");
 
-    // A new daemon makes a new log with new keys, which is intact by itself.
+    // A new daemon creates a new log with new keys. Without the witness, this log is intact.
     venue.rigs[1].up(&[]);
     venue.rigs[1].call("conductor_switch_mode", json!({ "mode": "Play" }));
     assert_eq!(venue.rigs[1].run(&["audit", "verify"]).status.code(), Some(0));
@@ -417,7 +417,7 @@ fn a_stolen_rig_key_cannot_write_for_another_rig_or_decide_for_it() {
     venue.witnessed(2);
     let before = verify(&venue.rigs[2], &[]).1["witness"]["records"].clone();
     let runtime = runtime();
-    // The thief has the key of "left" for the server, and no key for decisions.
+    // The thief has the key of "left" for the server, but no key for decisions.
     let thief = venue.link(&runtime, 1);
     let draft = |subject: String| Draft { subject, expected: None, id: None, body: "x".into() };
     let forbidden = [
@@ -434,7 +434,8 @@ fn a_stolen_rig_key_cannot_write_for_another_rig_or_decide_for_it() {
     for (result, subject) in runtime.block_on(futures_util::future::join_all(all)).iter().zip(&forbidden) {
         assert!(result.is_err(), "{subject}: {result:?}");
     }
-    // The server lets "left" send decisions to "right", but the key is not the enrolled one.
+    // The server allows "left" to send decisions to "right", but this decision is signed with a key
+    // that is not enrolled.
     let own = SigningKey::from_bytes(&[7; 32]);
     runtime.block_on(thief.store(decide(&question, "right", Answer::Allow, &own))).unwrap();
     until("the decision is refused", || (cluster_of(&venue.rigs[2])["refused_decisions"] == 1).then_some(()));
@@ -454,7 +455,7 @@ fn a_hanging_server_delays_no_call() {
     let venue = require!(Venue::open(2));
     venue.server.freeze(true);
     let mut ear = venue.rigs[1].listen("synth");
-    // Many more calls than any queue to the server holds. None waits for it.
+    // Make far more calls than any queue to the server can hold. No call waits for the server.
     let mut control = venue.rigs[1].control();
     for n in 0..400 {
         let mode = if n % 2 == 0 { "Mix" } else { "Play" };
@@ -502,7 +503,7 @@ fn a_key_allows_only_the_tiers_that_were_enrolled() {
     let mut venue = require!(Venue::open(2));
     venue.rigs[1].stop();
     let config = std::fs::read_to_string(venue.rigs[1].config_file()).unwrap();
-    // Removing a tier is a change of the list, so a person accepts it.
+    // Removing a tier changes the list of deciders, so a person must accept it.
     std::fs::write(venue.rigs[1].config_file(), config.replace(", \"HardwareIO\"", "")).unwrap();
     venue.rigs[1].up(&[]);
     venue.rigs[1].accept();
@@ -510,7 +511,7 @@ fn a_key_allows_only_the_tiers_that_were_enrolled() {
     let (_client, short) = venue.park(1, "tier.txt");
     venue.question(0, 1, &short);
     let (code, shown) = venue.person(0, &["rigs", "approvals", "allow", "left", &short]);
-    assert!(shown.contains("has not taken the answer"), "{code:?} {shown}");
+    assert!(shown.contains("has not applied the answer"), "{code:?} {shown}");
     assert_eq!(cluster_of(&venue.rigs[1])["refused_decisions"], 1);
     assert_eq!(venue.rigs[1].ask("pending.list", json!({}))["approvals"].as_array().unwrap().len(), 1);
 }

@@ -104,7 +104,7 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     }
 }
 
-/// A pad runs a command that is not allowed: the fault is reported with its place and a fix, and a
+/// A pad runs a command that is not allowed. The fault is reported with its place and a fix, and a
 /// press is refused. With the fix, the press works.
 #[test]
 fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
@@ -435,8 +435,8 @@ fn a_crash_of_the_daemon_leaves_no_memory_on_disk() {
     assert_eq!(of("coredump_filter").trim(), "00000000");
 }
 
-/// The address of a killed daemon is useless: the next daemon has another port and other tokens. A
-/// stop removes the address.
+/// The address file of a killed daemon is useless, because the next daemon has another port and
+/// other tokens. A daemon that is stopped removes the file.
 #[test]
 fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
     let mut studio = Studio::start("schema = 1\n[patch.pd]\nmode = \"attach\"\n[patch.max]\nenabled = true\n");

@@ -55,7 +55,7 @@ fn the_browser_is_given_a_file_and_the_secret_is_only_in_the_file() {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("{DEVICES}{MODE}")).unwrap();
     let address = address_of(&studio.up(&[]));
-    // A browser that notes its arguments, and what it can read and whether others could.
+    // A browser that stores its arguments, the mode of the file, and the page that it reads.
     let folder = tempfile::tempdir().unwrap();
     let browser = folder.path().join("xdg-open");
     let script = "#!/bin/sh\ntrap '' HUP\nfolder=$(dirname \"$0\")\nprintf '%s\\n' \"$@\" > \"$folder/arguments\"\n\
@@ -82,7 +82,7 @@ fn the_browser_is_given_a_file_and_the_secret_is_only_in_the_file() {
     assert!(log.contains("console.opened") && !log.contains(&secret));
 }
 
-/// A service for notifications on a bus: the titles and texts that it was asked to show.
+/// A notification service on a bus. Receives the titles and texts that it is asked to show.
 #[cfg(target_os = "linux")]
 fn desktop(address: &str) -> Receiver<(String, String)> {
     use dbus::Message;
@@ -124,7 +124,7 @@ fn a_question_is_announced_on_the_desktop_while_no_page_is_in_front() {
     assert!(title.contains("asks for conductor_send_sysex"), "{title}");
     assert!(text.contains("synth") && text.contains("conductor approvals list --watch"), "{text}");
 
-    // A page in front shows the question itself.
+    // A visible page shows the question itself, so there is no notification.
     let link = person(studio.home(), &["console"], &[]);
     let (status, opened) = post(address, "/console/login", "", &json!({ "secret": secret_in(&link) }));
     assert_eq!(status, 200, "{opened}");
@@ -144,7 +144,8 @@ fn a_question_is_announced_on_the_desktop_while_no_page_is_in_front() {
         })
     };
     waiting(2);
-    // The page goes to the back: the next notification is about the third question.
+    // The page is hidden. The next notification is about the third question, so there was none
+    // about the second.
     front(false);
     let after = ask(3);
     let (_, third) = shown.recv_timeout(PATIENCE).expect("a notification");

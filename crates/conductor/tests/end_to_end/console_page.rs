@@ -48,7 +48,7 @@ impl AiClient {
     }
 }
 
-/// A studio with a person, AI clients and a browser.
+/// A studio with a person, AI clients and a browser, for one story.
 pub struct Stage {
     pub studio: Studio,
     pub url: String,

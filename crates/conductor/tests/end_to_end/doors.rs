@@ -337,7 +337,7 @@ fn garbage_over_http() {
         [head(&format!("Content-Length: {}\r\nConnection: close\r\n", bytes.len())), bytes.to_vec()].concat()
     };
     stays_small(&studio, || {
-        // Bodies that are not valid messages.
+        // Send bodies that are not valid messages.
         for (what, bytes) in [
             ("nested", nested(500_000)),
             ("no UTF-8", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec()),
@@ -349,8 +349,8 @@ fn garbage_over_http() {
             let status = status_of(at, &body(&bytes));
             assert!(status.is_some_and(|it| (400..500).contains(&it)), "{what}: {status:?}");
         }
-        // Bodies that are too long: by their Content-Length, by their actual size, and one whose
-        // announced bytes are never sent.
+        // Send bodies that are too long: by their Content-Length, and by their actual size. The
+        // bytes of a third body are announced but never sent.
         assert_eq!(status_of(at, &body(&vec![b'x'; 8 << 20])), Some(413));
         let chunk = [b"100000\r\n".to_vec(), vec![b'x'; 1 << 20], b"\r\n".to_vec()].concat();
         let endless = [head("Transfer-Encoding: chunked\r\n"), chunk.repeat(16)].concat();
@@ -358,7 +358,7 @@ fn garbage_over_http() {
         let mut promised = TcpStream::connect(at).unwrap();
         promised.write_all(&[head("Content-Length: 1099511627776\r\n"), b"{".to_vec()].concat()).unwrap();
         drop(promised);
-        // Invalid request heads.
+        // Send invalid request heads.
         for (what, bytes) in [
             ("noise", (0u8..=255).cycle().take(100_000).collect::<Vec<u8>>()),
             ("another version", format!("GET /health HTTP/9.9\r\nHost: {at}\r\n\r\n").into_bytes()),

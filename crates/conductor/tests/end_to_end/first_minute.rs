@@ -73,14 +73,14 @@ fn nothing_is_asked_without_a_terminal() {
     let mut studio = Studio::empty();
     studio.up(&[]);
     assert_eq!(config(studio.home()), conductor_core::config::TUTORIAL);
-    // A terminal for the output alone cannot answer.
+    // A terminal for the output only is not enough to ask.
     let home = tempfile::tempdir().unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$0\" \"$@\" < /dev/null", BINARY]).args(UP).env("CONDUCTOR_HOME", home.path());
     assert!(!Terminal::start(shell).until("Conductor is up").contains("Choose a studio"));
 }
 
-/// A program with the port name of a known controller stands for the controller.
+/// A program opens a port with the name of a known controller.
 #[test]
 fn a_controller_that_is_plugged_in_gets_its_template_and_a_name() {
     let python = require!(mido::python());
@@ -134,7 +134,7 @@ fn the_demo_plays_eight_bars_through_the_mappings() {
     let (code, shown) = at_a_terminal(play);
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("played"), "{shown}");
-    // The panic marks the end of the messages.
+    // The messages of the panic mark the end of the demo's messages.
     assert!(studio.run(&["panic"]).status.success());
     let mut heard = Vec::new();
     while let Some(message) = synth.hear() {

@@ -78,7 +78,7 @@ impl Rig {
         self.studio.status()["config"]["closed"].is_string()
     }
 
-    /// Checks that nothing works that the base configuration does not grant.
+    /// Checks that only permissions of the base configuration are in force.
     fn nothing_widened(&self, how: &str) {
         let read = self.call("filesystem.read", &json!({ "path": self.room.path().join("shut/note.txt") }));
         assert!(read["result"].is_null() && !read.to_string().contains("private"), "{how}: {read}");
@@ -200,12 +200,12 @@ fn a_rewritten_file_widens_nothing_now_or_after_a_kill() {
     let mut rig = Rig::new();
     let marker = rig.marker().display().to_string();
     for (at, (config, waits)) in wider(&rig).into_iter().enumerate() {
-        // The command is granted too, so that only the held row or rule prevents it.
+        // Change a part that is not held, so that the test can see that it is in force.
         let config = config.replace("controller = 1", &format!("controller = {}", at + 2));
         rig.studio.save(&config);
         until(waits, || rig.held().iter().any(|it| it == waits).then_some(()));
         rig.nothing_widened(&config);
-        // The other parts of the file are in force at once.
+        // The parts that are not held are in force at once.
         let mappings = rig.studio.call("conductor_get_mappings", json!({ "mode": "Default" }));
         assert_eq!(mappings["mappings"][0]["action"]["controller"], at + 2, "{waits}");
         if at % 6 == 0 {
@@ -543,7 +543,7 @@ fn the_key_of_the_secrets_signs_what_is_accepted() {
     assert!(rig.held().is_empty(), "{:?}", rig.held());
 }
 
-/// The bytes of a plan are stored in a folder that a model can write to.
+/// A model can write to the folder in which the bytes of a plan are stored.
 #[test]
 fn a_plan_whose_bytes_were_exchanged_is_not_applied() {
     let rig = Rig::new();

@@ -276,7 +276,7 @@ fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_ri
         }
         Err(other) => panic!("{other:?}"),
     };
-    // The queue is emptied within a period; then ten more messages are sent.
+    // The queue is empty within a period. Then send ten more messages.
     let follow: Vec<[u8; 3]> = (0..10u8).map(|it| [0xB6, 20 + it, it]).collect();
     for message in follow.iter().chain([&END]) {
         until("there is room again", || {
@@ -465,7 +465,7 @@ fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     assert_eq!(scanned["removed"], json!([]));
 }
 
-/// A configured device whose port belongs to a program that ends.
+/// A configured device is connected to the port of a program, and the program ends.
 #[test]
 fn a_port_that_goes_is_written_down_and_named_while_it_is_there() {
     let config = "[[devices]]\nalias = \"keys\"\ndirection = \"Input\"\nmatchers = [{ type = \"NameContains\", pattern = \"out-of-mido\" }]\n";

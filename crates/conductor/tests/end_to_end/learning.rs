@@ -33,7 +33,7 @@ fn is_learning(studio: &Studio) -> bool {
 /// The outcome of a press.
 fn pressed(studio: &Studio) -> String {
     let since = studio.call("conductor_get_trace", json!({ "limit": 1 }))["next_seq"].clone();
-    // Play as a person: during the performance lock, a script must not play.
+    // Play as a person, because a script must not play during the performance lock.
     let mut command = studio.command();
     command.args(["send", "pads hand", "on:36@100 off:36"]);
     assert_eq!(conductor_testkit::terminal::at_a_terminal(command).0, Some(0));

@@ -14,7 +14,7 @@ const MEGABYTE: u64 = 1 << 20;
 /// Maximum real time to wait; no test checks the time itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A daemon that may open at most this many files, with an existing connection for the person.
+/// Starts a daemon that may open at most this many files. Returns it with its HTTP address.
 pub fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("{DEVICES}{config}")).unwrap();
@@ -308,7 +308,8 @@ fn sixty_reads_of_one_byte_hold_sixty_bytes() {
             std::thread::spawn(move || {
                 let mut stream = UnixStream::connect(home.join("mcp.sock")).unwrap();
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                // Every third call is a change, which reads the present content for its question.
+                // Every third call writes a file. Its question shows the current content, which
+                // must be read.
                 let (tool, more) = match n % 3 {
                     0 => ("filesystem.write", json!({ "path": "large", "content": "new" })),
                     _ => ("filesystem.read", json!({ "path": "large", "offset": n, "limit": 1 })),
@@ -325,7 +326,7 @@ fn sixty_reads_of_one_byte_hold_sixty_bytes() {
     assert!(peak < 400 * MEGABYTE, "{} MB", peak / MEGABYTE);
 }
 
-/// The statement ends at its time limit, and the work stops too.
+/// A query ends at its time limit, and its work stops too.
 #[test]
 fn a_query_that_was_given_up_uses_no_processor() {
     let studio = Studio::start(DEVICES);
@@ -365,7 +366,7 @@ fn commands(rows: &[(&str, &str)]) -> String {
 /// Child processes with a new session, a new parent, a new environment or other files.
 #[test]
 fn nothing_that_a_command_started_outlives_it() {
-    // Each has its own number, so that it can be found later.
+    // Each process has its own number, so that the test can find it later.
     let rows = [
         ("session", "setsid sleep 86401 & sleep 0.2; echo started"),
         ("orphan", "(setsid sh -c 'sleep 86402 & exec sleep 86403' &) ; sleep 0.3; echo started"),
@@ -424,7 +425,7 @@ fn a_secret_is_not_read_in_pieces() {
             assert_eq!(all, "# settings\nAPI_KEY=\nPORT=1\n", "in pieces of {size} as {encoding}");
         }
     }
-    // The answer to a guessed secret is the same whether the guess is right or wrong.
+    // The answer to a guessed secret does not show whether the guess is right.
     let guess = |name: &str| -> String {
         let mut stream = greeted(&studio);
         let _ = answer(&stream);

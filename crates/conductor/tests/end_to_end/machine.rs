@@ -1,4 +1,4 @@
-//! Effects of a pad on the machine: its volume, and conditions on running programs.
+//! Pads that change the volume of the machine, and conditions on running programs.
 
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;

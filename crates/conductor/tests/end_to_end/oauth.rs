@@ -65,7 +65,7 @@ fn clients_of_two_sdks_sign_in_and_every_other_token_is_refused() {
     std::fs::write(studio.config_file(), config).unwrap();
     studio.up(&["--http", &address]);
 
-    // The refusal leads to the metadata, and the metadata to the issuer.
+    // The refusal contains the address of the metadata, and the metadata names the issuer.
     let at = |path: &str| format!("{base}{path}");
     let send = |arguments: &[&str]| {
         let mut all = vec!["-D", "-", "-w", "\n%{http_code}"];
@@ -85,7 +85,7 @@ fn clients_of_two_sdks_sign_in_and_every_other_token_is_refused() {
         assert_eq!(shown["scopes_supported"], json!(["studio.modes", "studio.trace"]));
     }
 
-    // The whole dance with two versions of the SDK, each with its own scope.
+    // The whole sign-in with two versions of the SDK, each with its own scope.
     let certificate = studio.home().join("state/http-certificate.pem").display().to_string();
     let folder = tempfile::tempdir().unwrap();
     let sign_in = |sdk: &str, era: &str, scope: &str, keep: &Path| {
@@ -107,7 +107,7 @@ fn clients_of_two_sdks_sign_in_and_every_other_token_is_refused() {
     assert_eq!(trace.tools(), ["conductor_get_trace"]);
     assert_eq!(trace.call("conductor_get_trace", &json!({}))["failed"], false);
 
-    // The same tokens on the plain routes.
+    // The same tokens are valid on the plain routes.
     let [modes, trace] = [modes_file, trace_file].map(|it| std::fs::read_to_string(it).unwrap());
     let with = |token: &str, arguments: &[&str]| {
         let header = format!("Authorization: Bearer {token}");
@@ -121,7 +121,7 @@ fn clients_of_two_sdks_sign_in_and_every_other_token_is_refused() {
     let (status, answer) = with(&modes, &[&at("/audit")]);
     assert!(status == "403" && answer.contains("insufficient_scope") && answer.contains("studio.trace"), "{answer}");
 
-    // Tokens that the same server has signed, and that are not for this request.
+    // Tokens that the same server has signed, but that are not valid for this request.
     let now = RealClock::new().wall_ms() / 1000;
     let good = json!({ "iss": issuer, "aud": resource, "sub": ACCOUNT, "exp": now + 600, "scope": "studio.modes" });
     let changed = |key: &str, value: Value| {

@@ -45,7 +45,7 @@ fn a_phone_is_paired_decides_and_is_revoked() {
     story(&[]);
 }
 
-/// Writes the pictures of the page; `make screenshots` runs it.
+/// Writes screenshots of the page; `make screenshots` runs it.
 pub fn take_pictures() {
     story(&[images().to_str().unwrap()]);
 }
@@ -149,7 +149,7 @@ fn the_listener_has_the_routes_of_approvals_and_no_other() {
         assert_eq!(walk(&main, path, "GET").0, "404", "{path}");
     }
 
-    // Another page, a foreign name and a request without TLS are refused.
+    // Requests from another page, with a foreign host name, or without TLS are refused.
     let state = format!("{url}/phone/state");
     let (status, body) = send(&studio, &["-H", &headers[0], &state]);
     assert!(status == "403" && body.contains("only the page of this server"), "{status} {body}");

@@ -67,7 +67,7 @@ fn a_script_that_is_killed_at_any_step_repeats_no_effect() {
     for step in 1..=2 * CALLS {
         for kills_daemon in [false, true] {
             let hundred = step * 1000 + usize::from(kills_daemon) * 100;
-            // The loops take much longer than the test needs to see a record.
+            // Each loop takes much longer than the test needs to see a record.
             let code = format!(
                 "const wait = () => {{ for (let i = 0; i < 2e6; i++); }};\n\
                  for (let n = 0; n < {CALLS}; n++) {{\n\

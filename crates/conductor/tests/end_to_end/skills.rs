@@ -44,7 +44,8 @@ fn examples(page: &str) -> Vec<Example> {
     found
 }
 
-/// Whether an answer has everything that the page shows. A page may leave out members and items.
+/// Whether an answer contains everything that the page shows. The answer may have more members and
+/// items.
 fn shows(actual: &Value, shown: &Value) -> bool {
     match (actual, shown) {
         (Value::Object(actual), Value::Object(shown)) => {

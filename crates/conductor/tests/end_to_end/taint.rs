@@ -129,7 +129,7 @@ virtual_port = "back"
 trusted = true
 "#;
 
-/// All paths from a pad end as note 40 or controller 21 at `out`.
+/// All paths from a pad lead to note 40 or controller 21 at `out`.
 const DETOURS: &str = r#"
 [[global_mappings]]
 trigger = { type = "Note", note = 36, device = "pads" }
@@ -345,7 +345,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
         (&json!("tainted"), true)
     );
 
-    // The same program, connected to one of our ports, to which any program can connect.
+    // The same program connects to one of our ports. Any program can do this.
     let theirs = until("its port", || crate::jack::port(&stage, "theirs"));
     stage.until_cable(&theirs, "conductor:daw");
     let since = next_seq(studio);
@@ -369,7 +369,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     });
 }
 
-/// The file cannot mark a port without an alias as trusted.
+/// A port without an alias has no entry in the file, so it cannot be marked as trusted.
 #[test]
 fn a_port_without_an_alias_is_no_hand() {
     let mark = Mark::new();
@@ -445,7 +445,7 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
     is_held_back(studio, &mark, "a tool's turn", || turn(&mut model, "pads hand", 20, 99));
     is_held_back(studio, &mark, "a listener that is not allowed to", || surface(closed, "/pass"));
 
-    // A program that forwards the message later, with another value.
+    // Another program forwards the message later, with another value.
     let relay = UdpSocket::bind(("127.0.0.1", relayed)).unwrap();
     is_held_back(studio, &mark, "a relay", || {
         press(&mut model, "pads hand", 37);

@@ -57,12 +57,12 @@ fn other_machines_connect_only_over_tls() {
     // A client that does not know the certificate does not connect.
     let stranger = Command::new("curl").args(["-sS", "--max-time", "20", &format!("{base}/health")]).output().unwrap();
     assert!(!stranger.status.success() && text(&stranger.stderr).contains("certificate"), "{}", text(&stranger.stderr));
-    // Plain HTTP is refused with a clear reason, and the token changes nothing.
+    // Plain HTTP is refused with a clear reason, even with a valid token.
     let plain =
         curl(&studio, &["-H", &token(&studio), "-w", " %{http_code}", &format!("http://127.0.0.1:{port}/health")]);
     let shown = text(&plain.stdout);
     assert!(shown.contains("only HTTPS") && shown.ends_with("400"), "{shown}");
-    // A listed name is accepted, and an unknown one is not.
+    // A Host name in the configuration is accepted, and any other name is refused.
     let by_name = |name: &str| {
         let host = format!("Host: {name}");
         let answer = curl(&studio, &["-H", &host, "-w", " %{http_code}", &format!("{base}/health")]);
@@ -350,7 +350,7 @@ fn a_signed_webhook_makes_one_call_and_a_replay_makes_none() {
     }
     assert_eq!(hook(port, "nothing", &good, "{}").0, "404");
 
-    // The form of GitHub has no time, so a body is accepted once.
+    // GitHub's signature covers no time, so each body is accepted only once.
     let github = |body: &str| vec![format!("X-Hub-Signature-256: sha256={}", openssl_hmac("a-key-for-pushes", body))];
     assert_eq!(hook(port, "push", &github(r#"{"push":1}"#), r#"{"push":1}"#).0, "200");
     assert_eq!(studio.status()["current_mode"], "Default");
@@ -434,7 +434,8 @@ fn an_event_reaches_a_receiver_that_was_down_also_after_a_restart() {
     until("all three events arrived", || (received().iter().filter(is_ours).count() >= 3).then_some(()));
     let all = received();
     assert!(all.iter().all(|it| it["valid"] == true), "{all:?}");
-    // The first attempt failed and was repeated with the same id; every accepted event came once.
+    // The first attempt failed and was repeated with the same id. Every event was accepted exactly
+    // once.
     assert_eq!(all[0]["status"], 500);
     assert_eq!(all[0]["event"]["delivery"], all[1]["event"]["delivery"]);
     let accepted: Vec<&str> =
@@ -469,7 +470,7 @@ fn every_command_of_the_page_runs_with_its_configuration() {
     let page = include_str!("../../../../docs/team.md");
     let mut file = "schema = 1\n[secrets]\nkey = \"file\"\n[[modes]]\nname = \"Mix\"\n".to_owned();
     for block in blocks(page, "toml") {
-        // No request leaves this machine.
+        // Change the commands so that no request leaves this machine.
         let block = block
             .replace("https://alerts.example", "http://127.0.0.1:9")
             .replace("https://ntfy.example", "http://127.0.0.1:9")

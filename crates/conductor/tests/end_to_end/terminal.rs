@@ -25,7 +25,7 @@ fn sysex(byte: u8) -> Value {
     json!({ "port": "synth", "data": [0x7D, byte] })
 }
 
-/// Answers yes after reading time. An answer that was too quick is repeated until `done` is shown.
+/// Types yes. If the answer was too quick, repeats it until `done` is shown.
 pub fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
@@ -113,7 +113,7 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     assert!(terminal.until(" us)").contains("no_match"), "and what did not");
     let figures = terminal.until("(of the last ");
     assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
-    // Changes that no event caused are shown too.
+    // Changes that are not caused by an event are shown too.
     studio.call("conductor_set_device_enabled", json!({ "device_id": "pads", "enabled": false }));
     terminal.until("pads         muted");
     studio.stop();

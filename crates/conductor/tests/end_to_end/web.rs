@@ -113,7 +113,8 @@ fn fetch(server: &Server, trust: Option<&Path>, host: &str) -> Result<Value, Val
     let mut studio = Studio::empty();
     if let Some(trust) = trust {
         studio.set("SSL_CERT_FILE", trust.to_str().unwrap());
-        // The machine may also name a folder of authorities.
+        // The environment may also name a folder of certificate authorities, so set it to an empty
+        // one.
         let empty = trust.with_extension("none");
         std::fs::create_dir_all(&empty).unwrap();
         studio.set("SSL_CERT_DIR", empty.to_str().unwrap());

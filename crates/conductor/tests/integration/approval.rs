@@ -158,7 +158,7 @@ async fn someone_is_there_so_the_call_is_held() {
             tokio::task::yield_now().await;
         };
         assert_eq!(studio.studio.traffic.running(), 0, "a person thinks: the slot is free");
-        // Another identical call does not wait.
+        // A second identical call does not wait.
         assert_eq!(
             approval(
                 &pipeline::run(&studio.studio, Call::new(principal("a"), tools::DANGER, json!({ "text": "x" }))).await
@@ -366,7 +366,7 @@ async fn whoever_cannot_show_a_form_or_may_not_answer_is_never_sent_one() {
         assert_eq!(error["code"], "APPROVAL_REQUIRED", "{reply}");
         assert!(error["approval_id"].is_string() && error["short"].is_string() && error["expires_at"].is_string());
     };
-    // Clients without the capability, in old and new protocol versions.
+    // A client without the capability is not asked, in old and new protocol versions.
     let (_studio, shared) = widened();
     let mut client = LineClient::connect(&shared);
     parked(&client.request("tools/call", modern_with(call_params("x"), json!({}))).await);

@@ -40,7 +40,7 @@ fn clients_that_declare_the_extension_get_a_page_for_pictures_and_plans() {
     assert_eq!((page["mimeType"].as_str(), page["uri"].as_str()), (Some(apps::MIME), Some(apps::URI)), "{page}");
     assert_eq!(page["text"], apps::PAGE);
     assert_eq!(page["_meta"]["ui"]["csp"], json!({ "connectDomains": [], "resourceDomains": [] }));
-    // Only for these clients, the result of a plan contains the short id that the page shows.
+    // For these clients only, the result of a plan contains the short id, which the page shows.
     let arguments = json!({ "mode": "Default", "trigger": { "type": "Note", "note": 9 }, "action": { "type": "Text", "text": "x" } });
     let plan = json!({ "name": "conductor_create_mapping", "arguments": arguments });
     let made = ask(&daemon, "tools/call", plan.clone(), declared());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A path, with the maximum number of its files and lines.
+/// The maximum number of files and lines of a path through the code.
 struct Limits {
     name: &'static str,
     files: usize,

@@ -21,8 +21,8 @@ use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 
-/// A program that took over a port. It sends a message or nothing, and collects all data until the
-/// peer disconnects.
+/// A program that has taken over a port. It sends one message or nothing, and collects the received
+/// data until the peer disconnects.
 struct Impostor(TcpListener);
 
 impl Impostor {
@@ -42,7 +42,7 @@ impl Impostor {
         caller.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
         let _ = caller.write_all(says.as_bytes());
         let mut heard = Vec::new();
-        // A reset ends the connection too.
+        // A reset also ends the connection.
         let _ = caller.read_to_end(&mut heard);
         heard
     }
@@ -77,7 +77,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     host.stop();
     assert!(!file.exists(), "a stop removes the address");
     drop(host);
-    // After kill -9 the file still exists, and any program may have taken the port.
+    // After kill -9 the address file still exists, and any program may have taken the port.
     let impostor = Impostor::new();
     fs::write(&file, format!("{} {} {};\n", impostor.port(), words[1], words[2])).expect("written");
     let prey = tempfile::tempdir().expect("a folder");
@@ -89,7 +89,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
         String::new(),
         open.clone(),
         format!("conductor-daemon t{};\n{open}conductor-reply x;\n", "0".repeat(64)),
-        // The correct answer to the first token is not the first token itself.
+        // A token from the file is not itself the correct answer.
         format!("conductor-daemon {};\n{open}", words[2]),
         format!("conductor-hello {};\n{open}", words[1]),
         format!("conductor-reply x;\nconductor-daemon {};\n", words[1]),
@@ -97,7 +97,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
         assert_eq!(String::from_utf8_lossy(&impostor.got(&says)), "", "{says}");
         assert!(!prey.path().join("stolen").exists(), "{says}");
     }
-    // The real daemon, on another port and with other tokens, twice.
+    // The real daemon starts twice, each time on another port and with other tokens.
     for _ in 0..2 {
         let host = pd_host(&tools);
         let now = fs::read_to_string(&file).expect("written");

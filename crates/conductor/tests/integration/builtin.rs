@@ -642,7 +642,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         let whole = full.iter().find(|it| it.label == "difference").unwrap();
         assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full has all of it");
     }
-    // Overwriting existing content.
+    // The question about overwriting a file shows the change of its content.
     let fixture = ExternalTools::new(FILES);
     fixture.put("set.txt", "tempo 120\nkey c\n");
     let asked = json!({ "path": "set.txt", "content": "tempo 90\nkey c\n" });

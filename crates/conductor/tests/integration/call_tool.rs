@@ -32,7 +32,7 @@ fn wrapped(call: Call) -> Call {
     Call { tool: CALL_TOOL.to_owned(), arguments, ..call }
 }
 
-/// Everything that the caller and the log receive about a call, except the way in which it was
+/// The effects of a call for its caller and in the log. They must not depend on how the call was
 /// made.
 #[derive(Debug, PartialEq)]
 struct Seen {
@@ -116,8 +116,9 @@ fn policy() -> impl Strategy<Value = Policy> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Two studios that differ only in how the calls are made stay equal: replies, steps, records,
-    /// runs, breakers and questions. A rule about `conductor_call_tool` itself has no effect.
+    /// Two studios make the same calls, one directly and one through `conductor_call_tool`. They
+    /// must have equal replies, steps, records, runs, breakers and questions. A rule about
+    /// `conductor_call_tool` itself has no effect.
     #[test]
     fn a_wrapped_call_is_the_call_itself(policy in policy(), burst in 1u32..12, ops in prop::collection::vec(op(), 1..24)) {
         let rate = Rate { per_minute: 60, burst };
@@ -187,8 +188,8 @@ async fn nesting_mappings_and_plugins_are_refused_and_recorded() {
     let mapping = Principal::Mapping { mode: "Default".into(), id: "kick".into() };
     let plugin = Principal::Plugin { name: "weather".into() };
     for who in [mapping, plugin] {
-        // The wrapped call of a mapping would become a call by the mapping itself, so the wrapper
-        // is refused.
+        // Mappings and plugins may not use the wrapper, because the contained call would run with
+        // their own principal.
         let call = Call { principal: who, ..echo() };
         assert_eq!(run(wrapped(call)).await, "DENIED");
     }

@@ -175,8 +175,8 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
     assert_eq!(asked, 1, "the question of the negative control alone");
 }
 
-/// Data that an MCP client receives in addition to answers: progress, log messages and resource
-/// notifications.
+/// MCP clients also receive progress, log messages and resource notifications. None of them may
+/// contain the secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_comes_out_of_no_notification() {
     for known in [true, false] {

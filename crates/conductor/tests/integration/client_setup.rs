@@ -119,7 +119,7 @@ fn a_realistic_file_is_merged_and_restored_byte_for_byte() {
 
         assert_eq!(setup::apply(client, &desk.places, &launch(None)).unwrap(), Done::Unchanged { file: file.clone() });
         assert_eq!(std::fs::read_to_string(&file).unwrap(), after, "the second time nothing changes");
-        // A later version or another view replaces the command only.
+        // A later set-up with another view replaces only the command.
         setup::apply(client, &desk.places, &launch(Some("stage"))).unwrap();
         let (_, status) = setup::status(client, &desk.places).unwrap();
         assert_eq!(status, Status::SetUp(launch(Some("stage"))));
@@ -195,7 +195,7 @@ fn a_broken_file_is_refused_with_its_place_and_left_alone() {
             Format::Yaml => b"a: [".to_vec(),
             Format::Toml => b"[mcp_servers.x\n".to_vec(),
         };
-        // Half of a YAML file may be a valid file.
+        // Half of a YAML file may be valid YAML, so use another broken text.
         let half = if client.format == Format::Yaml { b"a: 1\n b: 2".to_vec() } else { cut.into_bytes() };
         for bytes in
             [half, other, b"{ \"a\": \"\xff\" }".to_vec(), "{}".encode_utf16().flat_map(u16::to_be_bytes).collect()]
@@ -204,7 +204,8 @@ fn a_broken_file_is_refused_with_its_place_and_left_alone() {
             let untouched = files_in(desk.folder.path());
             for failure in [setup::apply(client, &desk.places, &launch(None)), setup::remove(client, &desk.places)] {
                 let Err(SetupError::Refused { fault, .. }) = failure else {
-                    // A container of another kind contains no entry, so there is nothing to remove.
+                    // If the container is not a map, it has no entry, so there is nothing to
+                    // remove.
                     assert!(matches!(failure, Ok(Done::Unchanged { .. })), "{}: {failure:?}", client.name);
                     continue;
                 };
@@ -299,7 +300,7 @@ fn read_by(name: &str, program: &Path, arguments: &[&str]) -> (Desk, String) {
     let client = Client::named(name).unwrap();
     let desk = Desk::new(Platform::Linux);
     std::fs::create_dir_all(desk.folder.path().join("project")).unwrap();
-    // The file of the command-line program, not that of the editor.
+    // Use the file of the command-line program, not the file of the editor extension.
     let file = if name == "cline" {
         desk.home().join(".cline/data/settings/cline_mcp_settings.json")
     } else {

@@ -267,7 +267,7 @@ fn no_route_answers_without_the_key_or_to_another_page() {
         assert_eq!(ask(&[key, json, OWN[0], ("Origin", &other)]), 403, "{path} from another server");
         assert_eq!(ask(&[key, json, OWN[0], ("Origin", "null")]), 403, "{path} from a frame without an origin");
         assert_eq!(ask(&[key, json, OWN[0], ("Host", "evil.example")]), 403, "{path} by another name");
-        // No key, a wrong key, two keys, a bearer token.
+        // Refused: no key, a wrong key, two keys, and a bearer token.
         assert_eq!(ask(&[json, OWN[0]]), 401, "{path}");
         assert_eq!(ask(&[json, OWN[0], ("X-Conductor-Key", "guess")]), 401, "{path}");
         assert_eq!(ask(&[json, OWN[0], key, key]), 401, "{path}");
@@ -283,7 +283,7 @@ fn no_route_answers_without_the_key_or_to_another_page() {
     };
     assert_eq!(login(&[json, ("Sec-Fetch-Site", "cross-site")]), 403);
     assert_eq!(login(&[OWN[0], ("Content-Type", "text/plain")]), 415);
-    // A key of the console opens nothing else.
+    // A session key of the console opens no other route.
     let as_token = format!("Bearer {}", page.key);
     for (method, path) in
         [("POST", "/mcp"), ("GET", "/tools"), ("GET", "/events"), ("GET", "/audit"), ("GET", "/metrics")]

@@ -255,7 +255,7 @@ const BEGIN: &str =
     "<!-- generated: CONDUCTOR_BLESS=1 cargo test -p conductor --features studio --test integration evaluation -->";
 const END: &str = "<!-- end of the generated part -->";
 
-/// Tools and tokens of the lists before views were added.
+/// Numbers of tools and tokens of the lists before views were added.
 const BEFORE: (usize, usize, usize) = (109, 22_174, 53_563);
 const BUDGETS: [(ToolView, Option<usize>); 6] = [
     (ToolView::Core, Some(6000)),
@@ -277,7 +277,7 @@ fn the_evaluation_holds_and_its_table_is_current() {
     let mut page = String::new();
     let mut faults = Vec::new();
 
-    // Tools and tokens of each view.
+    // Write the numbers of tools and tokens of each view.
     page.push_str("| view | tools | tokens a model sees | tokens on the wire | budget |\n|---|---|---|---|---|\n");
     let (tools, visible, wire) = BEFORE;
     let _ = writeln!(page, "| all tools, before views | {tools} | {} | {} | |", thousands(visible), thousands(wire));
@@ -296,7 +296,7 @@ fn the_evaluation_holds_and_its_table_is_current() {
         listed.insert(view.as_str(), (seen, names));
     }
 
-    // Search: the words of the tasks, and the questions.
+    // Search with the words of the tasks, and with the questions.
     let tasks = read::<Tasks>("tasks.toml").task;
     assert_eq!(tasks.len(), 40);
     let mut missed = Vec::new();
@@ -322,7 +322,7 @@ fn the_evaluation_holds_and_its_table_is_current() {
     }
     let question_hits = questions.len() - unanswered.len();
 
-    // Replay, and the tokens of a task.
+    // Replay the tasks, and count the tokens of each.
     let mut replayed = Vec::new();
     for task in &tasks {
         match replay(&mut studio, task) {

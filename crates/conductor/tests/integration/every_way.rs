@@ -34,7 +34,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_conductor");
 const RUN_SCRIPT: &str = "conductor_run_script";
 /// Limit in real time for one call. No assertion depends on it.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Parts of the catalog. Each part runs under its own policy and its own limits.
+/// Number of parts of the catalog. Each part runs under its own policy and its own limits.
 const PARTS: usize = 4;
 
 const CONFIG: &str = r#"schema = 1
@@ -60,7 +60,7 @@ trigger = { type = "Note", note = 1 }
 action = { type = "Text", text = "1" }
 "#;
 
-/// A call of a tool, and the answer of the person if the call needs one.
+/// A tool call, and the answer of the person if the call needs an approval.
 #[derive(Debug, Clone)]
 struct Step {
     tool: String,
@@ -254,8 +254,8 @@ impl Side {
         })
     }
 
-    /// Makes the call once in this side's way. A script costs one more call with an effect, so the
-    /// other ways take the same from the limit.
+    /// Makes the call once, in the way of this side. A script itself counts as one more call with
+    /// an effect, so the other sides use up one such call too.
     fn once(&self, who: &Principal, step: &Step, at: usize) -> Result<Value, ToolError> {
         let Step { tool, arguments, .. } = step;
         if self.way != Way::Script {
@@ -285,7 +285,7 @@ impl Side {
                         let code = report["result"].as_str().and_then(|it| it.parse().ok());
                         Err(ToolError::new(code.unwrap_or_else(|| panic!("{report}")), "thrown in the script"))
                     }
-                    // The limit refused the script itself.
+                    // The rate limit refused the script itself.
                     Err(error) if error.code == Code::RateLimited && error.extras.more.get("calls").is_none() => {
                         Err(ToolError::new(Code::Busy, "no script would start"))
                     }
@@ -295,7 +295,7 @@ impl Side {
         }
     }
 
-    /// The codes of a step: of the call, and of its repetition after the person's answer.
+    /// The result codes of a step: of the call, and of the repeated call after the person's answer.
     fn step(&self, who: &Principal, step: &Step, at: usize) -> Vec<String> {
         self.clock.advance(Duration::from_millis(step.pause_ms));
         let code = |done: &Result<Value, ToolError>| match done {
@@ -330,7 +330,7 @@ impl Side {
         text.replace(&*self.daemon.home.path().to_string_lossy(), "HOME")
     }
 
-    /// The records of the caller, without what differs between any two calls.
+    /// The records of the caller, without the members that differ between any two calls.
     fn records(&self, who: &Principal) -> Vec<String> {
         let log = std::fs::read_to_string(self.daemon.home.path().join("audit.log")).expect("a log");
         let records = log.lines().map(|it| serde_json::from_str::<Value>(it).expect("a record"));
@@ -358,7 +358,7 @@ impl Side {
                 "execution_id",
                 "duration_ms",
                 "output_bytes",
-                // Keyed with the home's own secret; `input` is compared instead.
+                // The hash uses a secret of the home, so compare `input` instead.
                 "input_hash",
                 "conn",
             ] {
@@ -371,8 +371,8 @@ impl Side {
         shown
     }
 
-    /// Every question of the caller, as a person sees it. A script joins its changes of the
-    /// configuration in one plan; here it has one change.
+    /// Every question of the caller, as a person sees it. A script collects its configuration
+    /// changes in one plan; here the plan has one change.
     fn questions(&self, who: &Principal) -> Vec<String> {
         let seen = self.studio().approvals.store().read(|pending| {
             let own = pending.iter().filter(|it| it.principal == *who);
@@ -383,7 +383,7 @@ impl Side {
             })
             .collect::<Vec<_>>()
         });
-        // Questions of one moment are in the order of their random ids.
+        // Questions with the same time are ordered by their random ids, so sort them.
         let mut seen: Vec<String> = seen.iter().map(|it| self.without_home(it)).collect();
         seen.sort();
         seen
@@ -395,7 +395,7 @@ impl Side {
         states.map(|it| self.without_home(&it)).collect()
     }
 
-    /// Ends what the calls of one part left: open questions and plans, and tripped circuits.
+    /// Lets the questions and plans of one part expire, and resets tripped circuits.
     fn settle(&self) {
         self.clock.advance(Duration::from_secs(3600));
         self.studio().circuits.reset_all();

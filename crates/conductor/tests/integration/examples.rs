@@ -41,7 +41,7 @@ fn what_the_documents_show_can_be_used() {
     let shown: Vec<String> = documents.iter().flat_map(|it| blocks(it)).collect();
     assert!(!shown.is_empty());
     for block in shown {
-        // A single mapping is shown without its mode, so add one.
+        // A mapping may be shown without its mode, so add a mode.
         let around = if block.contains("[[modes]]") { "" } else { "[[modes]]\nname = \"Default\"\n" };
         let loaded = config::load(&format!("schema = 1\n{around}{block}"));
         assert!(loaded.valid(), "{block}\n{:?}", loaded.diagnostics);

@@ -261,8 +261,8 @@ async fn the_direct_dialect_works_before_between_and_after_both_eras() {
     }
     assert!(client.request("tools/list", modern(json!({}))).await["result"]["ttlMs"].is_u64());
     assert!(principals(&studio).iter().all(|it| it == "socket:1000/direct"));
-    // Both name forms, no parameters, a picture in addition to the value, and a notification, which
-    // must not run a tool.
+    // Direct calls: with both forms of a name, without parameters, and with a picture in addition
+    // to the value. A notification must not run a tool.
     assert_eq!(client.request("test.echo", json!({ "text": "x" })).await["result"], json!({ "echo": "x" }));
     let picture = client.request("test_picture", json!({})).await;
     assert_eq!(picture["result"]["content"], json!([{ "type": "image", "data": "AAAA", "mimeType": "image/png" }]));
@@ -502,7 +502,7 @@ async fn what_is_done_at_once_does_not_wait_for_what_is_not() {
         let answer = client.next().await;
         assert_eq!((&answer["id"], &answer["result"]["structuredContent"]), (&json!(id), &json!({ "echo": text })));
     }
-    // The id of a running call is in use, regardless of the handler that runs the call.
+    // The id of a running call cannot be used again, whichever handler runs the call.
     client
         .send(json!({ "jsonrpc": "2.0", "id": slow, "method": "tools/call", "params": { "name": "test_echo" } }))
         .await;
@@ -838,9 +838,8 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
-/// A single reply is written by the call itself, several replies by the writer task. With a pipe
-/// that accepts a few bytes at a time, both are used in turn. Every reply must be complete, sent
-/// once, and after its progress messages.
+/// The pipe accepts only a few bytes at a time, so every write is interrupted. Every reply must be
+/// complete, sent once, and after its progress messages.
 #[tokio::test]
 async fn a_narrow_pipe_breaks_no_reply() {
     let (_studio, shared) = open();

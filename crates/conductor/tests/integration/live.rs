@@ -386,7 +386,8 @@ async fn ids_that_somebody_else_shifted_are_refused_until_looked_at_again() {
     assert_eq!(error["code"], "STALE_REFERENCE");
     assert!(error["hint"].as_str().is_some_and(|it| it.contains("live_get_song_overview")), "{error}");
     assert_eq!(bert.revision().await, before);
-    // Bert's own changes do not make his ids stale. Anna must read again before she can write.
+    // Bert's own changes do not make his ids stale. Anna must read again before she can write,
+    // because Bert changed the Set.
     bert.ok("live_set_track_props", mute.clone()).await;
     anna.ok("live_list_clips", json!({ "trackId": "track:0" })).await;
     anna.ok("live_set_track_props", mute).await;
@@ -431,7 +432,7 @@ async fn a_file_that_another_program_wrote_is_never_overwritten_unasked() {
         (&reloaded["tempo"], &reloaded["dirty"], reloaded.get("externalChange")),
         (&json!(120), &json!(false), None)
     );
-    // A file that was written again with equal content is not a conflict.
+    // A file that was written again with the same content is not a conflict.
     stage.put("golden.als", &theirs);
     assert_eq!(client.ok("live_get_song_overview", json!({})).await.get("externalChange"), None);
     client.ok("live_save_set", json!({})).await;
@@ -459,7 +460,8 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
         client.ok("live_save_set", json!({ "overwrite": true })).await;
     }
     assert_eq!(fs::read(&backup).expect("a backup"), theirs, "thirty saves did not push it out");
-    // Restore it with the same tools, also after a restart: only files are needed.
+    // Restore the backup with the same tools. This works after a restart too, because only files
+    // are needed.
     let again = Stage::new();
     fs::create_dir_all(again.file("Backup")).expect("a folder");
     let name = backup.file_name().expect("a name").to_string_lossy().into_owned();
@@ -765,7 +767,7 @@ async fn a_clip_is_drawn_as_text_and_in_pixels() {
     assert_eq!(block["mimeType"], "image/svg+xml");
     let svg = block["text"].as_str().expect("a drawing");
     assert!(svg.starts_with("<svg") && !svg.contains("href") && !svg.contains("<script"), "{svg}");
-    // By default a PNG image, with the requested width.
+    // The default is a PNG image with the requested width.
     let result = client.call("live_render_clip", json!({ "clipId": BEAT, "width": 640 })).await;
     let block = &result["content"][1];
     assert_eq!((&block["type"], &block["mimeType"]), (&json!("image"), &json!("image/png")));

@@ -22,7 +22,8 @@ fn recordings() -> PathBuf {
     recorded().join("live-golden")
 }
 
-/// The folder of the recordings in the tree, or of the complete recordings.
+/// The folder of the recordings: the one in `CONDUCTOR_LIVE_DATA` with the complete recordings, or
+/// the one in the tree.
 #[expect(clippy::disallowed_methods, reason = "the environment says where the complete recordings are")]
 pub fn recorded() -> PathBuf {
     let whole = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
@@ -123,7 +124,7 @@ async fn recorded_exchanges_hold() {
     files.sort();
     for path in files {
         let file = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        // Files below 10 are lists; 31 and 40 are prompts and the protocol.
+        // Files below 10 contain lists; 31 and 40 contain prompts and protocol messages.
         if !file.get(..2).and_then(|it| it.parse().ok()).is_some_and(|it: u32| (10..=30).contains(&it)) {
             continue;
         }

@@ -49,7 +49,7 @@ async fn a_lost_or_late_answer_is_asked_again_and_a_write_never_is() {
     way.faults().lose = Some(("/live/song/get/num_tracks", 1));
     assert_eq!(client.ok("live_create_track", json!({ "kind": "audio" })).await["id"], "track:3");
     assert_eq!(live.look("len(song.tracks)"), 4);
-    // The read-back arrives after the fence message. The value is requested again, and the late
+    // The read-back arrives after the fence message, so the value is requested again. The late
     // first answer does no harm.
     way.faults().late = Some("/live/track/get/mute");
     client.ok("live_set_track_props", mute("track:0")).await;
@@ -199,7 +199,7 @@ async fn datagrams_from_elsewhere_are_dropped_and_counted() {
     let port = probe.local_addr().expect("an address").port();
     drop(probe);
     let (wire, _) = Wire::open(Settings { peer: way.address, reply_port: port, timeout: SHORT }).await.expect("a port");
-    // Sent from another address of this machine.
+    // Send from another address of this machine.
     let stranger = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).await.expect("an address");
     let lie = OscMessage { addr: "/live/song/get/tempo".into(), args: vec![OscType::Float(666.0)] };
     let lie = rosc::encoder::encode(&OscPacket::Message(lie)).expect("encodes");

@@ -77,7 +77,8 @@ async fn notes_that_a_person_changed_after_the_read_are_not_replaced() {
             live.run(&format!(
                 "{CLIP}._notes = []; {CLIP}.add_new_notes([lom.MidiNoteSpecification(36 + 2 * n, float(n), 0.5) for n in range(4)])"
             ));
-            // With and without reading the notes: the revision is taken from the overview.
+            // Read the notes in every second case only. The revision comes from the overview in
+            // both cases.
             if n % 2 == 0 {
                 client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
             }
@@ -223,7 +224,7 @@ async fn doubled_and_late_replies_are_tolerated() {
                 .ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.1 * f64::from(n) }))
                 .await;
         }
-        // The network works again, and late datagrams do not count as changes by a person.
+        // The network works again. Late datagrams must not count as changes by a person.
         *way.faults() = Faults::default();
         client.ok("live_set_track_props", json!({ "trackId": "track:0", "props": { "mute": false } })).await;
     }
@@ -299,7 +300,7 @@ async fn deleting_in_a_running_live_asks_a_person_and_on_a_document_does_not() {
         let gone = agreed(&stage, &mut client, "live_delete_track", json!({ "trackId": "track:1" })).await;
         assert_eq!(gone["deleted"], json!(["track:1"]));
         assert_eq!(live.look("[it.name for it in song.tracks]"), json!(["Drums", "Vocals"]));
-        // The same session on a document.
+        // On a document, the same session needs no approval for these calls.
         client.ok("live_open_set", json!({ "path": "golden.als" })).await;
         client.ok("live_delete_clip", json!({ "clipId": BEAT })).await;
         client.ok("live_delete_track", json!({ "trackId": "track:1" })).await;

@@ -25,7 +25,7 @@ fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
     (stream, met)
 }
 
-/// The same connection before the hello message is sent.
+/// Connects and reads the greeting of the script, but does not send the hello message yet.
 fn meet(home: &Path) -> (TcpStream, Value) {
     let (stream, met) = knock(home);
     let first = line(&stream).expect("the script speaks first");
@@ -47,7 +47,7 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
     let home = stage.studio.home.path().to_owned();
     let file = rendezvous::path(&home);
     assert!(!files::is_open_to_others(&file, &file.metadata().expect("the file")));
-    // A wrong token, and a message that is not a hello.
+    // Refused: a wrong proof, a hello without a proof, and a message that is not a hello.
     for words in [
         r#"{"id":1,"op":"hello","nonce":"mine","proof":"guess"}"#,
         r#"{"id":1,"op":"hello"}"#,
@@ -126,7 +126,7 @@ async fn a_stale_token_and_an_open_file_are_refused_clearly() {
     assert!(error["message"].as_str().is_some_and(|it| it.contains("protocol 9")), "{error}");
     fs::write(&file, &good).expect("written");
     client.ok("live_open_set", open.clone()).await;
-    // A Live that crashed leaves its rendezvous file.
+    // A Live that crashed does not remove its rendezvous file.
     live.crash();
     let fresh = stage.client().await;
     drop(client);

@@ -168,7 +168,7 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     assert_eq!(client.read("ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes").await["count"], 3);
     let track = client.read("ableton://track/0").await;
     assert_eq!((&track["clips"][0]["name"], &track["clips"][1]["kind"]), (&json!("Beat"), &json!("empty")));
-    // Clip properties, deletes and the picture.
+    // Set clip properties, delete items, and draw a picture.
     let props = json!({ "clipId": BEAT, "props": { "name": "Break", "muted": true, "loopStart": 1, "loopEnd": 3 } });
     let clip = client.ok("live_set_clip_props", props).await;
     assert_eq!(

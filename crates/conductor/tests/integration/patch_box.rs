@@ -1,5 +1,5 @@
-//! The reach of a patch in a Pd that the daemon started: no patch may affect the rest of the
-//! machine.
+//! Tests what a patch can access in a Pd that the daemon started: no patch may affect the rest of
+//! the machine.
 
 use std::fs;
 use std::io::Read;

@@ -26,8 +26,8 @@ fn bridge() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bridges/max")
 }
 
-/// A fake Max with the real bridge. Tests query its content directly, because our own document
-/// could be wrong.
+/// A fake Max with the real bridge. Tests query its content directly, because Conductor's document
+/// of the patch could be wrong.
 pub struct FakeMax {
     program: Program,
 }
@@ -160,7 +160,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     let shown = fake.picture(0);
     let error = tools.no("set_patchline_midpoints", folded).await;
     assert_eq!(error.code, Code::Unsupported, "{error:?}");
-    // A class that the document accepts but Max does not have: the whole batch is refused.
+    // The document accepts this class, but Max does not have it. So the whole batch is refused.
     let batch = json!({ "patch_id": "m", "edits": [
         { "op": "remove", "varname": "osc" },
         { "op": "add", "obj_type": "nosuch", "position": [1, 1], "allow_unknown": true },
@@ -252,7 +252,8 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
-    // After the approval, edits that can send to the box need approval, and other edits do not.
+    // After the approval, edits that can send messages to the box need approval, and other edits do
+    // not.
     let order =
         json!({ "patch_id": "m", "obj_type": "message", "arguments": [";a $1"], "position": [200, 1], "varname": "c" });
     tools.yes("add_max_object", order).await;
@@ -260,7 +261,7 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     tools.yes("connect_max_objects", ends).await;
     tools.asked("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": "write x.txt" })).await;
     tools.ok("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "metro 100" })).await;
-    // A file with the name of a built-in Max object.
+    // A patch file has the name of a built-in Max object.
     tools.ok("create_patch", json!({ "path": "metro.maxpat", "alias": "fake" })).await;
     tools.ok("save_patch", json!({ "patch_id": "fake" })).await;
     tools

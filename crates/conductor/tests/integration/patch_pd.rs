@@ -120,8 +120,8 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     let (on_file, on_pd) = (told(&document), told(&stage.tools));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
-        // Values may differ: each of the two hosts has some values that the other does not have,
-        // and the other refuses the call.
+        // Values may differ: each host knows some values that the other does not know. The other
+        // host must then refuse the call.
         if a.0 == "get_object_value" && a != b {
             let refuses =
                 |it: &Value| it["code"] == "UNSUPPORTED" && it["message"].as_str().is_some_and(|it| !it.is_empty());
@@ -138,7 +138,7 @@ async fn every_row_of_the_recipe() {
     require!(pd::probe());
     let stage = PdStage::new();
     let id = stage.create().await;
-    // Of two equal boxes, one is removed by its key. It must be the right one.
+    // Remove one of two equal boxes by its key. The right box must be removed.
     stage
         .edit(
             &id,
@@ -175,14 +175,14 @@ async fn every_row_of_the_recipe() {
     stage.tools.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
     stage.same(&id).await;
     stage.tools.ok("undo_patch", json!({ "patch_id": id, "steps": 2 })).await;
-    // Move boxes, near and far, and set a width.
+    // Move boxes to near and far positions, and set a width.
     stage.edit(&id, json!([{ "op": "move", "varname": "gain", "position": [83, 41] }, { "op": "move", "varname": "out", "position": [9000, 20] }])).await;
     stage.same(&id).await;
     stage.edit(&id, json!([{ "op": "set_attribute", "varname": "b", "attribute": "width", "value": 20 }])).await;
     stage.same(&id).await;
     stage.tools.ok("undo_patch", json!({ "patch_id": id })).await;
     stage.same(&id).await;
-    // User interface objects, numbers, messages, comments.
+    // Add user interface objects, numbers, messages and comments.
     let made = stage.tools.yes("edit_patch", json!({ "patch_id": id, "edits": [
         { "op": "add", "obj_type": "hsl", "position": [300, 10], "varname": "fader" },
         { "op": "add", "obj_type": "number", "position": [300, 40], "varname": "num" },
@@ -203,8 +203,8 @@ async fn every_row_of_the_recipe() {
     assert_eq!((&value["value"], &value["basis"]), (&json!(0), &json!("live")));
     let io = stage.tools.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(0), &json!("host")));
-    // Subpatches: create and fill them, address each by its own canvas although two have the same
-    // name, and add inlets that shift the cords outside.
+    // Create and fill subpatches. Address each by its own canvas, although two have the same name.
+    // Add inlets that shift the cords outside.
     stage
         .edit(
             &id,
@@ -558,10 +558,11 @@ impl PdStage {
         let question = Question { principal: "alarm", patch_id: None, after: None, level: None, lines: 1000 };
         let (entries, ..) = self.tools.patches.console(&question, false);
         let said = entries.into_iter().filter(|it| it.source == Source::Pd).map(|it| it.text);
-        // Search with the colon: Pd also prints the text of an object that it could not create, but
-        // on a separate line.
+        // Search for the text with a colon, as the receiver prints it. Pd also prints the text of
+        // an object that it could not create, but on a separate line.
         let printed = format!("{ALARM}:");
-        // Pd names a canvas without other facts by its escaped name, with this prefix.
+        // Errors with this prefix are about a canvas, which Pd names by its escaped name. They are
+        // not caused by an injected command.
         let ours = |it: &String| it.starts_with("pd-");
         let strays = |it: &String| it.contains("no such object") || it.contains("no method");
         said.filter(|it| it.starts_with(&printed) || strays(it) && !ours(it)).collect()
@@ -860,7 +861,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     let pd = AttachedPd::listen(&home, &RandomIds, tools.patches.voice().clone(), clock).expect("a port");
     tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
     tools.write("mine.pd", "#N canvas 0 0 450 300 12;\n#X obj 50 50 osc~ 440;\n#X obj 50 120 dac~;\n#X msg 50 20 220;\n#N canvas 0 0 450 300 fx 0;\n#X obj 10 10 inlet~;\n#X restore 200 50 pd fx;\n#X connect 0 0 1 0;\n#X connect 2 0 0 0;\n");
-    // No Pd is connected yet, and a connection without the token is not accepted as Pd.
+    // No Pd is connected yet. A connection without the token does not count as Pd.
     let open = json!({ "path": "mine.pd", "host": "pd", "alias": "m" });
     assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);
     let address = std::fs::read_to_string(attach::address_file(&home)).expect("written");
@@ -870,7 +871,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     let mut said = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(&stranger), &mut said).expect("it speaks first");
     assert_eq!(said, format!("conductor-daemon {};\n", words[1]));
-    // The correct answer is not the first token itself.
+    // The correct answer is not the first token itself, so this connection is refused.
     std::io::Write::write_all(&mut stranger, format!("conductor-hello {};\n", words[1]).as_bytes()).expect("sent");
     assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 9]).ok(), Some(0), "refused");
     assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);

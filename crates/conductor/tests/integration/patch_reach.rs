@@ -224,7 +224,7 @@ async fn every_way_to_a_box_that_reaches_asks() {
         studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
-    // The same inside a subpatch.
+    // The same edit needs approval inside a subpatch too.
     let inner = json!({ "patch_id": "p/sub", "edits": [add("netsend", 10, "n")] });
     tools.asked("edit_patch", inner).await;
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 2, "something was changed");
@@ -306,11 +306,11 @@ async fn undo_and_redo_lead_only_to_what_a_person_saw() {
     require!(pd::probe());
     let stage = stage();
     let tools = &stage.tools;
-    // The person never saw the state with both boxes: each approval was for one of them.
+    // The person approves the patch with both boxes. Removing a box needs no approval.
     tools.write("n.pd", &format!("{HEAD}#X obj 10 10 netsend;\n#X obj 10 60 osc~;\n"));
     tools.yes("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
     tools.ok("remove_max_object", json!({ "patch_id": "n", "varname": "~1" })).await;
-    // Back to the approved state.
+    // Neither undo, which restores the approved state, nor redo needs approval.
     tools.ok("undo_patch", json!({ "patch_id": "n" })).await;
     tools.ok("redo_patch", json!({ "patch_id": "n" })).await;
     // A new daemon does not have the approval.
@@ -347,8 +347,8 @@ async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
         assert!(fact(&question, "reaches").contains("netsend"), "{question:?}");
         assert_eq!(std::fs::read_to_string(tools.file(file)).expect("there"), helper, "{file} was written");
     }
-    // Under an unused name, no patch loads the file. Under a name that a running patch lacks, that
-    // patch would load it.
+    // Under an unused name, no patch loads the file. Under a name that a running patch looks for in
+    // vain, that patch would load it.
     tools.ok("save_patch", json!({ "patch_id": "h", "path": "free.pd" })).await;
     tools.ok("close_patch", json!({ "patch_id": "h" })).await;
     tools.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;
@@ -415,7 +415,7 @@ async fn closing_with_discard_asks_when_something_would_be_lost() {
     let question = tools.asked("close_patch", json!({ "patch_id": "p", "discard": true })).await;
     assert!(fact(&question, "loses").contains("1 unsaved step"), "{question:?}");
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 1);
-    // More unsaved steps would be lost now than the approval covers.
+    // The approval covers the loss of one unsaved step. After another edit, more would be lost.
     let studio = &tools.studio.studio;
     studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     tools.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 50] })).await;
@@ -466,7 +466,7 @@ async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach
     }
     std::fs::write(outer.path().join("mine.pd"), &bridge).expect("written");
     tools.ok("open_patch", json!({ "path": outer.path().join("mine.pd") })).await;
-    // A root that later leads into the home is no longer accepted.
+    // This root becomes a link into the home after the start, so patches below it are refused.
     let link = outer.path().join("later");
     let tools = PatchTools::with(settings(vec![link.clone()]));
     std::fs::create_dir_all(tools.studio.home.path().join("state")).expect("made");

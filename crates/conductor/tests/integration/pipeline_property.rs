@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Control of the checker above: it must find each invalid history.
+/// Control of the checker above: it must reject each invalid history.
 #[tokio::test]
 async fn the_checker_finds_what_must_never_be() {
     let facts = |studio: &TestStudio, tool: &str, call: u128| {

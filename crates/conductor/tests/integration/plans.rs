@@ -168,8 +168,7 @@ fn of_a_hundred_applies_at_once_exactly_one_wins() {
         results
     });
     let won = results.iter().filter(|it| it.is_ok()).count();
-    // Some calls may be refused because of the rate limit. None of the other calls applied
-    // anything.
+    // The rate limit may refuse some calls. No other call may apply anything.
     let lost = results.iter().filter_map(|it| it.as_ref().err()).map(|it| it.code);
     let lost: Vec<Code> = lost.collect();
     assert_eq!(won, 1, "{lost:?}");
@@ -430,7 +429,8 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
             .store()
             .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     };
-    // The mapping was written to the file directly, so the press creates a question.
+    // This mapping was written to the file by hand, not applied from a plan. So its call needs an
+    // approval.
     press(37, SentBy::Person);
     daemon.block_on(async {
         while questions() == 0 {

@@ -1,4 +1,5 @@
-//! Platform-specific code stays behind its seam, and docs/platforms.md says what holds where.
+//! Checks that platform-specific code stays in its modules, and that docs/platforms.md describes
+//! the support of each platform.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,8 +9,8 @@ fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Lines outside the seam that may name a platform, with the start of the line after them: entries
-/// of lists that choose a backend.
+/// Lines outside these modules that may name a platform: entries of lists that choose a backend.
+/// Each item is a file, and the start of the line that follows the line with the platform.
 const ALLOWED: [(&str, &str); 4] = [
     ("conductor-hosts/src/midi.rs", "Box::new(midir_ports::"),
     ("conductor-hosts/src/midi.rs", "\"jack\","),
@@ -20,7 +21,7 @@ const ALLOWED: [(&str, &str); 4] = [
 fn names_a_platform(line: &str) -> bool {
     let is_cfg = ["cfg(", "cfg!(", "cfg_attr("].iter().any(|it| line.contains(it));
     let words = ["unix", "windows", "target_os", "target_family", "target_env"];
-    // Texts in quotes, such as reasons, do not count.
+    // Text in quotes, such as the reason of an attribute, does not count.
     let mut parts = line.split('"').step_by(2).flat_map(|it| it.split(|it: char| !it.is_alphanumeric() && it != '_'));
     is_cfg && !line.trim_start().starts_with("//") && parts.any(|it| words.contains(&it))
 }
@@ -87,14 +88,14 @@ fn a_platform_outside_the_seam_would_be_found() {
     assert_eq!(found("#[cfg(test)]\nmod tests {}\n#[cfg(feature = \"desktop\")]\nfn a() {}"), 0);
 }
 
-/// What a system offers.
+/// How far a feature works on a platform.
 #[derive(Clone, Copy)]
 enum State {
     Tested,
-    /// These suites of `.ci/windows-suites` run it under Wine. `story::STEP` is a step of the
-    /// story.
+    /// These suites of `.ci/windows-suites` test the feature under Wine. `story::STEP` is a step of
+    /// the suite `story`.
     Wine(&'static [&'static str]),
-    /// Compiled; nobody has run it.
+    /// The feature compiles, but was never run.
     Compiled,
     NotBuilt,
 }
@@ -112,7 +113,7 @@ impl State {
 
 use State::{Compiled, NotBuilt, Tested, Wine};
 
-/// Feature, Linux, Windows, macOS, and what differs.
+/// Feature, state on Linux, Windows and macOS, and the differences.
 const FEATURES: &[(&str, State, State, State, &str)] = &[
     ("engine, configuration, documents", Tested, Wine(&["core", "patch", "set"]), Compiled, ""),
     (
@@ -212,7 +213,8 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
     ("Pure Data started by the daemon", Tested, Compiled, Compiled, "sandbox on Linux only"),
 ];
 
-/// The lines of `.ci/windows-suites`: `run` or `not`, and the other cells.
+/// The lines of `.ci/windows-suites`: whether the line starts with `run` (or `not`), and its other
+/// cells.
 fn suites() -> Vec<(bool, Vec<String>)> {
     let text = std::fs::read_to_string(tree().join(".ci/windows-suites")).unwrap();
     let lines = text.lines().filter(|it| !it.starts_with('#'));

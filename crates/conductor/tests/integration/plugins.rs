@@ -153,8 +153,8 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
     assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "timers end with their call");
 }
 
-/// Plugin code cannot crash its process, so the kernel's CPU limit does it: the engine's own time
-/// limit does not cover a loop inside its C code.
+/// Plugin code cannot crash its process. So a loop inside the C code of the engine uses up the
+/// kernel's CPU limit; the engine's own time limit does not cover such a loop.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_process_that_dies_is_started_anew() {
@@ -496,7 +496,8 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     assert_eq!(fixture.test.journal.written().len(), written + 1, "the refusal is on record");
     assert_eq!(fixture.failed_events(), 1);
 
-    // The same after a restart, when the old file is no longer in memory.
+    // After a restart, the file of the enabled version is no longer in memory, but the result is
+    // the same.
     let again = Plugins::new(
         &fixture.test.studio,
         PROGRAM.into(),
@@ -581,7 +582,8 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
         };
         assert!(naive.call(tool, &json!({ "name": "Ada" })).await.is_ok(), "{what}");
     }
-    // A tool name that another plugin uses.
+    // A row must have the name that is in the manifest. The manifest of `twin.js` has the name
+    // `greeter-x`.
     let twin = greeter("Hello")
         .replace("name: 'greeter'", "name: 'greeter-x'")
         .replace("'greeter.greet'", "'greeter-x.greet'");

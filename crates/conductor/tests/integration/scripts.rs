@@ -213,7 +213,7 @@ async fn a_script_that_differs_from_its_first_run_is_stale() {
                      await studio.daemon.test_set({ text: 'a' + names });\n\
                      await studio.daemon.test_danger({ text: 'b' })";
     run(&studio, functions).await.unwrap_err();
-    // A removed tool changes what the script sees, so it makes another call.
+    // Without this tool the script computes another argument, so it makes another call.
     studio.studio.edit_catalog(|catalog| catalog.remove(tools::ALWAYS));
     let stale = run(&studio, functions).await.unwrap_err();
     assert_eq!(stale.code, Code::PlanStale, "{stale:?}");
@@ -227,7 +227,8 @@ async fn a_journal_that_ends_in_an_intent_stops_with_an_unknown_effect() {
     run(&studio, code).await.unwrap_err();
     let path = journals(&studio).remove(0);
     let text = std::fs::read_to_string(&path).unwrap();
-    // Begin and the intent of the first call: the daemon was killed during this call.
+    // Keep only the begin record and the intent of the first call, as if the daemon had been killed
+    // during this call.
     let killed: String = text.split_inclusive('\n').take(2).collect();
     assert!(killed.contains("\"intent\""), "{killed}");
     std::fs::write(&path, killed).unwrap();
@@ -311,7 +312,8 @@ async fn scripts_mappings_plugins_and_webhooks_cannot_run_scripts() {
     let studio = plain();
     let tried = run(&studio, "return await studio.daemon.run_script({ code: '1' })").await.unwrap_err();
     assert!(tried.message.contains("does not exist"), "{tried:?}");
-    // A script that replaces the frames of its process can name any tool. The pipeline refuses it.
+    // A script that forges the messages of its process can name any tool. The pipeline refuses
+    // these calls.
     for tool in ["conductor_run_script", "test.hidden", "plan.apply", "no.such"] {
         let forged = format!(
             "Object.prototype.toJSON = function () {{ return this && this.ask ? {{ ask: {{ id: this.ask.id, what: 'call', \
@@ -498,7 +500,8 @@ proptest! {
             let mut settings = Settings { limits, ..Settings::default() };
             settings.retry.attempts = 1;
             let (direct, script) = (TestStudio::with(policy.clone(), settings.clone()), studio(policy, settings));
-            // The rules also decide whether scripts run at all, so a rule for them comes first.
+            // The rules also decide whether scripts may run, so put a rule that allows scripts
+            // first.
             let mut allowed = script.studio.policy().policy.clone();
             allowed.rules.insert(0, Rule { tool: Some(Pattern::parse("conductor_run_script")), decision: Some(Decision::Allow), ..Rule::default() });
             script.studio.set_policy(PolicyInForce { policy: allowed, version: Digest::of(b"policy") });
@@ -617,7 +620,7 @@ fn the_examples_of_the_documentation_run() {
     assert_eq!(results[0]["result"], json!(["Default: 0", "Live: 3"]));
     assert!(results[1]["result"].as_str().unwrap().starts_with("NOT_FOUND: "), "{}", results[1]);
     assert_eq!(results[2]["plan"]["changes"].as_array().unwrap().len(), 3, "{}", results[2]);
-    // The functions in the table exist.
+    // The functions in the table of the page exist.
     let catalog = daemon.gateway().studio.catalog();
     let known: Vec<String> = catalog
         .tools()
@@ -632,7 +635,7 @@ fn the_examples_of_the_documentation_run() {
         let function = row.split("`studio.").nth(1).and_then(|it| it.split('(').next()).unwrap();
         assert!(known.contains(&format!("studio.{function}(")), "{row}");
     }
-    // The example in the description of the tool.
+    // The example in the description of the tool runs.
     let tool = catalog.get("conductor_run_script").unwrap();
     let example = tool.description.split("Example: ").nth(1).unwrap().split(". Policy").next().unwrap();
     assert_eq!(script_on(&daemon, example).unwrap()["result"], "Default", "{example}");

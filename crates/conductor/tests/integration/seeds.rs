@@ -36,7 +36,7 @@ color = "purple"
 name = "Performance"
 "#;
 
-/// These lists may be empty, for example on a machine without a gamepad.
+/// Lists that may be empty, for example on a machine without a gamepad.
 const MAY_BE_EMPTY: &[&str] = &["/result/gamepads", "/result/errors"];
 
 /// Checks that every documented member exists and has the same type. A list with a documented item

@@ -1,4 +1,4 @@
-//! The socket file: its owner, the files it may replace, and the number of connections.
+//! The socket file: who owns it, which files it may replace, and how many connections it accepts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -17,7 +17,8 @@ fn metadata() -> toml::Table {
     manifest["package"]["metadata"].as_table().unwrap().clone()
 }
 
-/// `cargo binstall` fills in the variables and finds the archive that `packaging/dist` writes.
+/// `cargo binstall` replaces the variables of the URL, and must find the archive that
+/// `packaging/dist` writes.
 #[test]
 fn binstall_finds_the_program_in_the_archive() {
     let version = env!("CARGO_PKG_VERSION");

@@ -25,12 +25,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use studio::{Ear, Studio};
 
-/// The guest is emulated, so that a step takes long if the host is busy.
+/// The guest is emulated, so a step takes long if the host is busy.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The message that ends a reader's wait.
+/// The message after which a reader stops reading.
 const STOP: u8 = 0xFC;
 
-/// Skips everywhere except in the guest.
+/// Whether this is the guest. Elsewhere, prints that the test is skipped.
 #[expect(clippy::disallowed_methods, reason = "the lanes are chosen by an environment variable")]
 fn in_the_guest() -> bool {
     let chosen = std::env::var("CONDUCTOR_LANES").is_ok_and(|lanes| lanes.split(',').any(|lane| lane == "vm"));
@@ -373,8 +373,8 @@ fn a_gamepad_comes_plays_and_goes() {
     assert!(left.contains(&Body::ButtonUp(Button::East)), "a pad that is gone holds nothing: {left:?}");
 }
 
-/// Scans less often than any test waits, so a device that returns within a test was announced by
-/// the system.
+/// The interval between scans is longer than any test. So if a device returns within a test, the
+/// system has announced it.
 const STAGE: &str = r#"
 schema = 1
 [advanced_settings]

@@ -111,7 +111,7 @@ impl Log {
     }
 }
 
-/// 20 records, checkpoint at seq 12, 7 records after it.
+/// A log of 20 records, with a checkpoint at seq 12 and 7 records after it.
 fn twenty() -> Log {
     let mut log = Log::new();
     log.records(12).checkpoint().records(7);
@@ -161,8 +161,8 @@ fn every_cut_is_told_by_the_checkpoint() {
         let wanted = if cut < anchored {
             Verdict::Truncated
         } else if at_border {
-            // Only the second copy or the running daemon can prove that records without a
-            // checkpoint existed.
+            // The files alone cannot prove that records after the last checkpoint existed. Only a
+            // second copy or the running daemon can.
             Verdict::Intact
         } else {
             Verdict::Torn
@@ -276,8 +276,8 @@ fn a_torn_tail_is_no_tampering_and_tampering_is_no_torn_tail() {
     let good: usize = twenty().segments[0].1.len();
     assert_eq!((report.last_segment, report.tail_bytes), (Some((1, good as u64)), 4));
 
-    // Zeros in records that a checkpoint covers are an edit. So is a torn end of any segment except
-    // the last.
+    // Zeros in records that a checkpoint covers are an edit. A torn end of any segment except the
+    // last is an edit too.
     let mut zeroed = twenty();
     zeroed.bytes()[2000] = 0;
     assert_eq!(zeroed.verdict(), Verdict::Broken);

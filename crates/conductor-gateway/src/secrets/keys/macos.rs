@@ -2,5 +2,5 @@
 
 pub use apple_native_keyring_store::keychain::Store;
 
-/// The way to the keychain, for messages.
+/// How the keychain is reached, as part of an error message.
 pub const ASKED_OVER: &str = "";

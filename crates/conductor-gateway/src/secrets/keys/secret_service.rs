@@ -2,5 +2,5 @@
 
 pub use dbus_secret_service_keyring_store::Store;
 
-/// The way to the keychain, for messages.
+/// How the keychain is reached, as part of an error message.
 pub const ASKED_OVER: &str = " on the session bus";

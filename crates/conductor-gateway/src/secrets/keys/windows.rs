@@ -2,5 +2,5 @@
 
 pub use windows_native_keyring_store::Store;
 
-/// The way to the keychain, for messages.
+/// How the keychain is reached, as part of an error message.
 pub const ASKED_OVER: &str = "";

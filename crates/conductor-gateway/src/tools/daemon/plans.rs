@@ -467,8 +467,9 @@ fn write(
     })
 }
 
-/// Applying a mapping grants its calls with constant arguments as long as the mapping stays
-/// unchanged. Removed and changed mappings lose their grants.
+/// Updates the standing grants after a plan was applied. The calls of a mapping with constant
+/// arguments are granted as long as the mapping stays unchanged. Removed and changed mappings lose
+/// their grants.
 fn settle_grants(
     studio: &Studio,
     by: &Principal,

@@ -1,5 +1,5 @@
-//! Stores file changes for undo, and `filesystem.undo`, which only a person can call, through the
-//! control socket.
+//! Stores file changes for undo. Also contains `filesystem.undo`, which only a person can call,
+//! through the control socket.
 //!
 //! A stored change is a record of kind `edit` together with the old bytes. The record is stored in
 //! the same folder as plans and approvals, and is removed after a week.
@@ -101,7 +101,7 @@ pub(super) fn keep<T>(
     Ok(id)
 }
 
-/// Marks the record of a change that failed.
+/// Marks the record of a failed change as undone.
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
     let now = asked.cx.studio.timestamp();
     // A failure is harmless: the remaining record does not match the file, so it cannot be used for

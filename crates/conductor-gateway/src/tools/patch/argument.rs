@@ -103,7 +103,7 @@ pub struct Page {
     pub limit: usize,
 }
 
-/// The default of an argument.
+/// Returns `N`, for `serde(default)`.
 pub const fn count<const N: usize>() -> usize {
     N
 }
@@ -235,7 +235,7 @@ impl From<&Atom> for PatchAtom {
     }
 }
 
-/// In Max, 440 and 440. are different.
+/// Keeps integers and floats apart: in Max, 440 and 440. are different.
 fn number_atom(number: &Number) -> PatchAtom {
     match number.as_i64() {
         Some(whole) => PatchAtom::Int(whole),

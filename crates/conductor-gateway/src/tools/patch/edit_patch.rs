@@ -71,7 +71,8 @@ struct NewPlace {
     size: Option<[f64; 2]>,
 }
 
-/// Describes `op`, which has no field, and replaces `oneOf`, which some clients do not accept.
+/// Adds a description to the tag `op`, which is not a field and thus has no doc comment. Replaces
+/// `oneOf` with `anyOf`, because some clients do not accept `oneOf`.
 fn branches_by_op(schema: &mut Schema) {
     let mut branches = schema.remove("oneOf").unwrap_or_default();
     for branch in branches.as_array_mut().into_iter().flatten() {

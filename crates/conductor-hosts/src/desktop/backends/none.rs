@@ -1,4 +1,4 @@
-//! A build without support for displays.
+//! A build without desktop support: there is no backend.
 
 use super::{Chosen, Session};
 

@@ -1,4 +1,4 @@
-//! The keyboard of macOS lacks some keys of a PC.
+//! The keys of macOS. Some keys of a PC keyboard are missing.
 
 use enigo::Key;
 

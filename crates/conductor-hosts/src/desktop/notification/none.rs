@@ -1,4 +1,4 @@
-//! Systems without the interface of freedesktop.org.
+//! Systems without the notification interface of freedesktop.org: every notification fails.
 
 use crate::desktop::Unavailable;
 

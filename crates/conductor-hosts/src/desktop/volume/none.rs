@@ -1,4 +1,4 @@
-//! Systems whose volume is set with a program.
+//! Systems on which a program sets the volume (see `volume`).
 
 use super::{Unavailable, Volume};
 

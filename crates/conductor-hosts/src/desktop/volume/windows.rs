@@ -1,4 +1,4 @@
-//! The volume of the default output of Windows, a COM interface.
+//! Sets the volume of the default output of Windows through a COM interface.
 
 use super::{STEP, Unavailable, Volume};
 use windows::Win32::Media::Audio::Endpoints::IAudioEndpointVolume;
@@ -12,8 +12,8 @@ pub fn set(volume: Volume) -> Option<std::result::Result<(), Unavailable>> {
 }
 
 fn change(volume: Volume) -> Result<()> {
-    // SAFETY: the calls have no other requirement than COM on this thread, which the first call
-    // starts. Starting it again has no effect, and the thread keeps it until it ends.
+    // SAFETY: the calls only require that COM is initialized on this thread, which the first call
+    // does. Repeating it has no effect, and COM stays initialized until the thread ends.
     unsafe {
         let _ = CoInitializeEx(None, COINIT_MULTITHREADED);
         let devices: IMMDeviceEnumerator = CoCreateInstance(&MMDeviceEnumerator, None, CLSCTX_ALL)?;

@@ -1,5 +1,5 @@
 //! Makes each edit through AbletonOSC: one write per batch, followed by a read-back. An error lists
-//! the writes made before it.
+//! the writes that were made before it.
 
 use super::notes::same;
 use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
@@ -21,7 +21,7 @@ pub(super) struct Job<'a> {
     pub applied: &'a mut Applied,
 }
 
-/// A wanted property value, with the addresses to write and to read it.
+/// A property with the value to write, and the addresses to write and to read it.
 struct Wish {
     set: &'static str,
     get: &'static str,
@@ -244,8 +244,8 @@ impl AbletonOscHost {
             ("loopEnd", "/live/clip/set/loop_end", "/live/clip/get/loop_end", props.loop_end, end),
             ("loopStart", "/live/clip/set/loop_start", "/live/clip/get/loop_start", props.loop_start, start),
         ];
-        // Live refuses a loop that ends before it starts, even for a moment. If the start moves
-        // back, it is written first; otherwise the end is written first.
+        // Live refuses a loop whose end is before its start, even between two writes. If the start
+        // moves back, the start is written first; otherwise the end is written first.
         let order = if start < now.loop_start { [1, 0] } else { [0, 1] };
         for (name, set, get, wanted, value) in order.map(|n| ends[n]) {
             add(name, set, get, wanted.map(|_| float(value)));

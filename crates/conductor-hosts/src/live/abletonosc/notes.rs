@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 const NOTES_PER_DATAGRAM: usize = 400;
 /// The time range of a whole clip, in beats. If a request has no range, AbletonOSC omits pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
-/// If the reply for a window of this length (in beats) or less is missing, the window is not split
-/// further.
+/// Windows of this length or less, in beats, are not split. If the reply for such a window is
+/// missing, the read fails.
 const SHORTEST: f64 = 0.25;
 
 /// Number of retries before a window is split. A lost reply and a reply that is too large look the

@@ -1,4 +1,4 @@
-//! Reads through AbletonOSC. A missing reply is an error; facts that cannot be requested are listed
+//! Reads through AbletonOSC. A missing reply is an error. Facts that cannot be requested are listed
 //! in `unknown`.
 
 use super::wire::{Ask, Batch, NAME, command, get, get_with, number, text, truth};
@@ -241,8 +241,8 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // For a track that cannot be armed, AbletonOSC reports an error and drops the later
-        // requests of its tick.
+        // For a track that cannot be armed, AbletonOSC would report an error and drop all later
+        // requests that it received in the same tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
             first(&batch, 0, id, Listing::Tracks, truth)?
@@ -545,7 +545,8 @@ impl AbletonOscHost {
         }
         let batch = self.wire.write(&[write, exists]).await.map_err(unsure)?;
         match batch.error {
-            // The reply to the next request proves that Live handled this one.
+            // A launch has no reply. The reply to the next request proves that Live handled the
+            // launch.
             None => values(&batch, 1, id, Listing::Clips).map(|_| "fired").map_err(unsure),
             Some(reason) => Err(refused(id, reason)),
         }

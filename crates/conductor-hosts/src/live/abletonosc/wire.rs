@@ -38,8 +38,8 @@ const ROUNDS: u32 = 5;
 /// A batch ends after this time without messages. The time is longer than one tick of AbletonOSC,
 /// which handles the received messages every 100 ms.
 const QUIET: Duration = Duration::from_millis(150);
-/// Capacity of the queue of pushes. When it is full, more pushes can be dropped, because the
-/// structure of the Set will be read again anyway.
+/// Capacity of the queue of pushes. When it is full, further pushes are dropped. This is harmless,
+/// because the structure of the Set is read again before every call.
 const PUSHES: usize = 256;
 /// Number of retries, and the pause between them, while a port is in use.
 const BINDS: u32 = 25;
@@ -398,7 +398,7 @@ impl Inner {
         if message.addr == STARTUP {
             self.gaps.fetch_add(1, Ordering::Relaxed);
         }
-        // If the queue is full, the structure of the Set will be read again anyway.
+        // If the queue is full, the push is dropped (see `PUSHES`).
         let _ = self.pushes.try_send(message);
     }
 }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use super::NAME;
 
-/// Maximum size: a larger file was not written by the script.
+/// Maximum size in bytes. A larger file was not written by the script.
 const MAX_BYTES: u64 = 4096;
 
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub struct Rendezvous {
     pub port: u16,
     pub token: String,
-    /// Empty in the files of scripts with protocol 1.
+    /// Empty in a file that was written by a script with protocol 1.
     #[serde(default)]
     pub secret: String,
     pub pid: u32,

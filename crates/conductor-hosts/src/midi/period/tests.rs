@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const RATE: u32 = 1_000_000;
 
-/// Sends every event on to port 9, and refuses controller 127.
+/// Forwards every event to port 9, except controller 127, which it does not accept.
 #[derive(Default)]
 struct Through {
     is_closed: bool,

@@ -29,7 +29,7 @@ fn bodies(events: Vec<Event>) -> Vec<Body> {
     events.into_iter().map(|event| event.body).collect()
 }
 
-/// Pushes with one microsecond between events.
+/// Pushes events whose times are one microsecond apart.
 struct Source {
     sender: EventSender,
     now: u64,
@@ -102,8 +102,8 @@ fn a_press_made_while_its_release_waits_is_dropped_even_with_room() {
     (0..6).for_each(|note| source.push(on(note)));
     (0..2).for_each(|note| source.push(off(note)));
     source.push(off(2));
-    // Now there is space, but these are pushed before the receiver has emptied the slot of key 2:
-    // it empties slots before it pops.
+    // Make space in the ring without emptying the slot of key 2. (`pop` would empty the slots
+    // first.)
     let slot = &source.sender.shared.slots[place::of(place::NOTE, 0, 2)];
     assert!(word::is_full(slot.word.load(Ordering::Relaxed)));
     for _ in 0..6 {
@@ -121,7 +121,7 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     let (mut source, mut receiver) = source(8);
     (0..6).for_each(|note| source.push(on(note)));
     source.push(cc(7, 10));
-    // This stages the slot at its position, after six presses.
+    // This call moves the slot to the staged list, with its position after six presses.
     assert_eq!(receiver.pop().map(|it| it.body), Some(on(0)));
     source.push(cc(7, 20));
     source.push(cc(7, 30));
@@ -528,7 +528,8 @@ fn a_stalled_engine_loses_no_release_and_no_final_value_of_100k_events() {
 
 #[test]
 fn two_threads_lose_no_release_and_no_final_value() {
-    // The two threads are slow in turn, so that full, empty and half-drained rings are all tested.
+    // Both threads pause from time to time, so that the test covers full, empty and half-drained
+    // rings.
     for round in 0..12u64 {
         let events = if round % 2 == 0 { 64 } else { EVENTS };
         let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), events, 64);
@@ -561,7 +562,7 @@ fn two_threads_lose_no_release_and_no_final_value() {
                 break;
             }
             if step(&mut seed).is_multiple_of(50) {
-                // Wait until the other thread has sent enough events to fill the ring several
+                // Wait until the other thread has sent enough events to fill the ring up to three
                 // times, or has finished.
                 let until = sent.load(Ordering::Relaxed) + step(&mut seed) % (3 * events as u64);
                 while sent.load(Ordering::Relaxed) < until && !done.load(Ordering::Acquire) {

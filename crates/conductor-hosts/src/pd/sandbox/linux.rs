@@ -91,12 +91,12 @@ pub fn spawn(sandbox: &Sandbox<'_>, kept: Kept, command: impl Fn(u16) -> Command
 
 /// Enters the sandbox. This cannot be undone, and applies to all child processes.
 fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram, open_files: Rlimit) -> io::Result<()> {
-    // SAFETY: marks descriptors by number; exec closes them.
+    // SAFETY: the call uses no memory. It only marks descriptors, which exec then closes.
     if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // If the user is root, Pd loses root's special rights over files. For other users this call
-    // fails, and they do not need it.
+    // If the user is root, remove root's special rights over files from Pd. Other users do not have
+    // these rights, and the call fails for them.
     // SAFETY: passes a number and no memory. 3 is SECBIT_NOROOT and its lock bit.
     unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
@@ -112,7 +112,8 @@ fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram, open_files: Rlimit)
 pub fn has_namespaces() -> bool {
     let namespace = Namespace::of_this_user();
     let mut command = Command::new("/");
-    // SAFETY: as in `spawn`. The error ends the child before it runs anything.
+    // SAFETY: as in `spawn`. The error that is returned here ends the child before it runs a
+    // program.
     unsafe {
         command.pre_exec(move || {
             namespace.enter()?;

@@ -1,4 +1,5 @@
-//! Systems other than Linux have no sandbox for Pd. `doctor` and the approval of a patch say so.
+//! Systems other than Linux have no sandbox for Pd. `doctor` and the approval request of a patch
+//! report this.
 
 use super::{Kept, Network, PdAudio, Sandbox, Walls};
 use std::io;

@@ -34,7 +34,7 @@ fn background(class: &str) -> Option<(f64, Color, bool)> {
     })
 }
 
-/// Light or dark text, whichever is easier to read on a colour.
+/// The colour of a text, light or dark, that is easier to read on this background.
 fn ink_on(Color(r, g, b, a): Color) -> Color {
     let light = u32::from(r) * 3 + u32::from(g) * 6 + u32::from(b);
     if light < 1100 && a > 100 { Color::rgb(0xececec) } else { DARK }
@@ -170,7 +170,8 @@ impl Drawing {
         }
     }
 
-    /// Draws one line of text, clipped to `room`, with its vertical middle at a point.
+    /// Draws one line of text, clipped to the width `room`. The point is at the vertical middle of
+    /// the text.
     fn label(&mut self, (x, y): (f64, f64), pen: Pen, room: f64, text: &str) {
         self.sketch.text((x, y + pen.size * 0.36), pen, &clipped(text, room, pen.size));
     }

@@ -7,7 +7,7 @@ use std::io;
 pub fn enter() -> io::Result<()> {
     // Forbid every path and port, without exceptions.
     let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
-    // This call also sets `no_new_privs`; without Landlock, only the next line sets it.
+    // This call also sets `no_new_privs`. On a kernel without Landlock, only the next call sets it.
     rules.restrict_self().map_err(io::Error::other)?;
     rustix::thread::set_no_new_privs(true)?;
     seccompiler::apply_filter(&filter()?).map_err(io::Error::other)

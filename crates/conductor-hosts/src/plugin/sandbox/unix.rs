@@ -19,7 +19,8 @@ pub fn strength() -> Strength {
     Strength::LimitsOnly
 }
 
-/// Address space in addition to the heap: for the program, its stacks and the allocator.
+/// Address space in addition to the heap, in megabytes: for the program, its stacks and the
+/// allocator.
 const ADDRESS_SPACE_WITHOUT_HEAP_MB: u64 = 224;
 
 /// Enters the sandbox. This cannot be undone. Only the two pipes stay open.
@@ -41,9 +42,9 @@ pub fn enter(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the kernel's limit of processor time. The engine does not measure the time in its own C
-/// code; the kernel does. The kernel's limit is in whole seconds since the start of the process,
-/// and reaching it ends the process.
+/// Sets the kernel's limit of processor time. The kernel also counts the time in the engine's own C
+/// code, which the engine does not measure. The kernel's limit is in whole seconds since the start
+/// of the process. Reaching it ends the process.
 pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Cpu).maximum;
     let current = used.saturating_add(more);

@@ -1,5 +1,5 @@
-//! The sandbox of Windows: a job object with limits, and low integrity. Wine accepts the limits and
-//! does not enforce them.
+//! The sandbox of Windows: a job object with limits, and low integrity. Wine accepts these limits
+//! but does not enforce them.
 
 use super::{Limits, Strength};
 use std::io;
@@ -17,10 +17,11 @@ use windows_sys::Win32::System::JobObjects::{
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-/// Memory in addition to the heap: for the program, its stacks and the allocator.
+/// Memory in addition to the heap, in megabytes: for the program, its stacks and the allocator.
 const MEMORY_WITHOUT_HEAP_MB: usize = 224;
 
-/// The mark of a label in a token. windows-sys declares it only with a larger feature.
+/// The attribute of an integrity label in a token. windows-sys declares this constant only in a
+/// larger feature.
 const SE_GROUP_INTEGRITY: u32 = 0x20;
 
 /// The job of this process and its memory limit.
@@ -32,7 +33,7 @@ pub fn strength() -> Strength {
 
 /// Enters the sandbox. This cannot be undone.
 pub fn enter(limits: &Limits) -> io::Result<()> {
-    // SAFETY: the job has no name; its handle is owned at once.
+    // SAFETY: the job has no name, and its handle gets an owner immediately.
     let job = unsafe {
         let handle = CreateJobObjectW(null(), null());
         if handle.is_null() {
@@ -86,7 +87,8 @@ fn set(job: &OwnedHandle, memory: usize, seconds: Option<u64>) -> io::Result<()>
 fn lower_integrity() -> io::Result<()> {
     let mut sid = [0_u64; (SECURITY_MAX_SID_SIZE as usize).div_ceil(8)];
     let mut length = size_of_val(&sid) as u32;
-    // SAFETY: the buffers have the lengths that are passed, and the token is owned at once.
+    // SAFETY: the buffers have the lengths that are passed, and the token gets an owner
+    // immediately.
     unsafe {
         let mut token = null_mut();
         if OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_DEFAULT, &raw mut token) == 0 {
@@ -105,8 +107,8 @@ fn lower_integrity() -> io::Result<()> {
             (&raw const label).cast(),
             size_of_val(&label) as u32 + length,
         );
-        // Wine does not know this class of information. The strength that `doctor` reports names
-        // the job first.
+        // Wine does not support integrity levels, so this error is ignored. The job object still
+        // applies.
         if done == 0 {
             Err(io::Error::last_os_error()).or_else(|error| if is_unknown(&error) { Ok(()) } else { Err(error) })
         } else {

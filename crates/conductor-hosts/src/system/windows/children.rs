@@ -22,8 +22,8 @@ use windows_sys::Win32::System::Threading::{
 
 #[link(name = "ntdll")]
 unsafe extern "system" {
-    /// Resumes all threads of a process. The standard library does not return the handle of the
-    /// first thread, which the documented function needs.
+    /// Resumes all threads of a process. The documented function needs the handle of the first
+    /// thread, which the standard library does not return.
     fn NtResumeProcess(process: HANDLE) -> i32;
 }
 
@@ -36,7 +36,7 @@ pub struct ProcessGroup(OwnedHandle);
 
 impl ProcessGroup {
     fn new() -> io::Result<Self> {
-        // SAFETY: the job has no name; its handle is owned at once.
+        // SAFETY: the job has no name, and its handle gets an owner immediately.
         let job = unsafe {
             let handle = CreateJobObjectW(null(), null());
             if handle.is_null() {
@@ -99,19 +99,21 @@ impl Drop for ProcessTree {
     }
 }
 
-/// Windows has no signals.
+/// Always `None`, because Windows has no signals.
 pub fn signal_of(_: std::process::ExitStatus) -> Option<i32> {
     None
 }
 
-/// Windows passes the path of the program as its own name.
+/// Does nothing, because Windows always passes the path of the program as its own name.
 pub fn set_own_name(_: &mut std::process::Command, _: &std::path::Path) {}
 
-/// Lets the program continue when this process ends: it has no console of ours, and leaves our job
-/// if the job allows it. It does not inherit our stdin and stdout, which a client may wait for.
+/// Makes the program continue when this process ends. It does not use our console, and leaves our
+/// job if the job allows this. It does not inherit our stdin, stdout and stderr, because a client
+/// may wait until they are closed.
 pub fn detach(command: &mut std::process::Command) {
     for which in [STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE] {
-        // SAFETY: the calls take a number and a handle of this process. A missing handle fails.
+        // SAFETY: the calls take a number and a handle of this process. If the handle is missing,
+        // the call fails.
         unsafe { SetHandleInformation(GetStdHandle(which), HANDLE_FLAG_INHERIT, 0) };
     }
     let mut flags = DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP;
@@ -146,8 +148,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_tree_ends_with_its_descendants() {
-        // The inner `cmd` waits for input that never comes. Its end of the pipe closes only when it
-        // is killed.
+        // The inner `cmd` waits for input that is never sent. Its end of the pipe closes only when
+        // it is killed.
         let mut command = Command::new("cmd.exe");
         command.args(["/c", "cmd.exe /c pause"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let (mut child, tree) = ProcessTree::spawn(&mut command).unwrap();

@@ -8,13 +8,15 @@ use std::os::windows::fs::OpenOptionsExt as _;
 use std::path::Path;
 use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OPEN_REPARSE_POINT;
 
-/// Flags of an opened file.
+/// Flags for opening a file.
 pub trait Opening {
-    /// A new file can be opened by its owner only, if the access list of its folder says so.
+    /// Only the owner can open a file that this call creates, if the access list of its folder
+    /// allows no other user.
     fn owner_only(&mut self) -> &mut Self;
-    /// Opening a pipe or a terminal neither blocks nor makes it the terminal of this process.
+    /// Opening a pipe does not block. Opening a terminal does not make it the terminal of this
+    /// process.
     fn without_waiting(&mut self) -> &mut Self;
-    /// Fails, or opens the link itself, if the last name of the path is a link.
+    /// If the last name of the path is a link, opening fails or opens the link itself.
     fn without_links(&mut self) -> &mut Self;
 }
 
@@ -32,7 +34,8 @@ impl Opening for OpenOptions {
     }
 }
 
-/// A builder of folders that only their owner can open. They inherit the access list of the home.
+/// A builder that creates folders that only their owner can open. They inherit the access list of
+/// the home.
 pub fn private_folders() -> DirBuilder {
     DirBuilder::new()
 }
@@ -48,7 +51,7 @@ pub fn is_open_to_others(path: &Path, _: &Metadata) -> bool {
     security::is_open_to_others(path).unwrap_or(true)
 }
 
-/// Whether users other than the owner can read or change the file. Windows has no groups of a file.
+/// Whether users other than the owner can read or change the file. On Windows, a file has no group.
 pub fn is_open_to_everyone(path: &Path) -> bool {
     security::is_open_to_others(path).unwrap_or(false)
 }
@@ -62,8 +65,8 @@ pub fn is_ours(path: &Path, _: &Metadata) -> bool {
     security::is_ours(path).unwrap_or(false)
 }
 
-/// A link to a name in the same folder. Symbolic links need a privilege on Windows, so the link is
-/// a file with the name as its text.
+/// Creates a link to a name in the same folder. Symbolic links need a privilege on Windows, so the
+/// link is a file that contains the name as text.
 pub fn link(target: &str, at: &Path) -> io::Result<()> {
     use io::Write as _;
     OpenOptions::new().write(true).create_new(true).open(at)?.write_all(target.as_bytes())
@@ -73,7 +76,8 @@ pub fn read_link(at: &Path) -> io::Result<String> {
     std::fs::read_to_string(at)
 }
 
-/// Windows writes changes of a folder to its journal and offers no call that waits for it.
+/// Does nothing. Windows writes changes of a folder to its journal, and has no call that waits for
+/// this.
 pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }

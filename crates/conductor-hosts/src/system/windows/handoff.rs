@@ -1,4 +1,5 @@
-//! stdin and stdout of a proxy. Windows cannot pass them to the daemon, so the proxy copies bytes.
+//! The stdin and stdout of a proxy. Windows cannot pass them to the daemon, so the proxy copies the
+//! bytes.
 
 use super::listener::{Stream, Watched};
 use std::convert::Infallible;
@@ -11,7 +12,7 @@ pub type Target = Box<dyn AsyncWrite + Unpin + Send>;
 /// stdin or stdout of this process.
 pub use std::os::windows::io::AsHandle as Standard;
 
-/// A client's handles. They cannot be passed on Windows, so this type has no value.
+/// A client's handles. Handles cannot be passed on Windows, so no value of this type exists.
 #[derive(Debug)]
 pub struct Ends(Infallible);
 

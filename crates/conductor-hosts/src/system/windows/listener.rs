@@ -2,8 +2,8 @@
 //!
 //! The name is derived from the path that the endpoint has on Unix, so that every home has its own
 //! pipes. A pipe has no half-closed state. Instead, an empty message marks the end of one
-//! direction: the pipe carries messages and is read as bytes, so that an empty message is read as
-//! the end.
+//! direction: the pipe carries messages but is read as bytes, so an empty message is read as the
+//! end.
 //!
 //! Not here: the protocols of connections (`doors`).
 
@@ -37,7 +37,7 @@ use windows_sys::Win32::System::Pipes::{
 };
 use windows_sys::Win32::System::Threading::{CreateEventW, INFINITE, WaitForSingleObject};
 
-/// Bytes that a direction of the pipe can hold.
+/// Capacity of one direction of the pipe, in bytes.
 const BUFFER: u32 = 64 * 1024;
 /// How long a client waits while all instances of the pipe are in use.
 const BUSY: Duration = Duration::from_secs(5);
@@ -124,7 +124,7 @@ pub struct Listener {
 /// The process at the other end of a connection, as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The last number of the user's identity (SID).
+    /// The last number of the user's SID.
     pub uid: u32,
     pub pid: Option<i32>,
 }
@@ -158,7 +158,7 @@ impl Peer {
     }
 }
 
-/// Creates an instance of the pipe. Only the first one may create the name.
+/// Creates an instance of the pipe. Only the first instance may create the name.
 fn create(name: &OsStr, first: bool) -> io::Result<NamedPipeServer> {
     let descriptor = Descriptor::owner_only(false)?;
     let mut attributes = descriptor.attributes();
@@ -190,7 +190,8 @@ impl Listener {
         let name = pipe_name(path);
         let next = create(&name, true).map_err(|source| {
             let path = path.to_owned();
-            // With the flag for the first instance, an existing pipe refuses access.
+            // With the flag for the first instance, creating the pipe fails with this error if the
+            // pipe exists.
             if is(&source, ERROR_ACCESS_DENIED) { BindError::InUse { path } } else { BindError::Io { path, source } }
         })?;
         Ok(Listener { name, next: tokio::sync::Mutex::new(Some(next)) })
@@ -265,23 +266,23 @@ impl Watched {
     }
 }
 
-/// The connection of a command, which waits for its answers without an async runtime.
+/// The connection of a command, which waits for answers without an async runtime.
 #[derive(Debug, Clone)]
 pub struct Blocking {
     pipe: Arc<OwnedHandle>,
-    /// Shared by all handles of the connection. Absent: no limit.
+    /// The time limit, shared by all handles of the connection. If absent, there is no limit.
     patience: Arc<parking_lot::Mutex<Option<Duration>>>,
 }
 
 impl Blocking {
-    /// Connects. Does not wait longer than `patience` if the daemon no longer accepts connections.
+    /// Connects. Waits at most `patience` if the daemon no longer accepts connections.
     pub fn connect(path: &Path, patience: Duration) -> io::Result<Self> {
         let name: Vec<u16> = pipe_name(path).encode_wide().chain([0]).collect();
         let limit = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         let open = || {
             let flags = FILE_FLAG_OVERLAPPED | SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION;
             let access = GENERIC_READ | GENERIC_WRITE;
-            // SAFETY: the name ends with zero; the handle is owned at once.
+            // SAFETY: the name ends with zero, and the handle gets an owner immediately.
             unsafe {
                 let handle = CreateFileW(name.as_ptr(), access, 0, null(), OPEN_EXISTING, flags, null_mut());
                 let is_open = handle as isize != -1 && !handle.is_null();
@@ -333,7 +334,7 @@ impl Blocking {
         start: impl FnOnce(HANDLE, *mut OVERLAPPED) -> i32,
     ) -> io::Result<usize> {
         let pipe = self.pipe.as_raw_handle();
-        // SAFETY: creates an event without a name; the handle is owned below.
+        // SAFETY: creates an event without a name. The handle gets an owner below.
         let event = unsafe { CreateEventW(null(), 1, 0, null()) };
         if event.is_null() {
             return Err(io::Error::last_os_error());

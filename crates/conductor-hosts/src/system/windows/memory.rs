@@ -1,4 +1,4 @@
-//! The memory of this process: its size, and its dumps after a crash.
+//! The memory of this process: reports its size, prevents dumps after a crash, and releases pages.
 
 use windows_sys::Win32::System::Diagnostics::Debug::{
     SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX, SetErrorMode,
@@ -6,7 +6,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 use windows_sys::Win32::System::ProcessStatus::{K32EmptyWorkingSet, K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
-/// The bytes of this process that are in main memory.
+/// The number of bytes of this process that are in main memory.
 pub fn resident_bytes() -> Option<u64> {
     let mut counters = PROCESS_MEMORY_COUNTERS::default();
     let size = size_of_val(&counters) as u32;
@@ -15,18 +15,18 @@ pub fn resident_bytes() -> Option<u64> {
     (done != 0).then_some(counters.WorkingSetSize as u64)
 }
 
-/// Keeps the error reporting of Windows from writing a dump with the key of the secrets. A dump
-/// that a person has set up for all programs is still written.
+/// Prevents the error reporting of Windows from writing a dump with the key of the secrets. A dump
+/// that a person has configured for all programs is still written.
 pub fn forbid_core_dumps() {
     // SAFETY: the call takes only flags.
     unsafe { SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX) };
 }
 
-/// Returns pages that only the start needed. Windows loads a page again when it is used.
+/// Releases the pages that only the start needed. Windows loads a page again when it is used.
 pub fn give_back() {
-    // SAFETY: the pseudo handle of the own process is always valid.
+    // SAFETY: the pseudo handle of this process is always valid.
     unsafe { K32EmptyWorkingSet(GetCurrentProcess()) };
 }
 
-/// The allocator of Windows returns free memory by itself.
+/// Does nothing, because the allocator of Windows returns free memory by itself.
 pub fn trim() {}

@@ -1,10 +1,10 @@
-//! The limit of open files. Windows has none that a program reaches.
+//! The limit of open files. Windows has no limit that a program reaches in practice.
 
 use std::io;
 use std::time::Duration;
 use windows_sys::Win32::Foundation::{ERROR_NO_SYSTEM_RESOURCES, ERROR_NOT_ENOUGH_MEMORY, ERROR_TOO_MANY_OPEN_FILES};
 
-/// The limit that budgets are computed from.
+/// The limit from which the connection budgets are computed.
 const MOST: u64 = 65_536;
 const PAUSE: Duration = Duration::from_millis(100);
 

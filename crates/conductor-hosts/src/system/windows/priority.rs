@@ -6,12 +6,12 @@ use windows_sys::Win32::System::Threading::{GetCurrentThread, SetThreadPriority,
 /// Gives the calling thread the highest ordinary priority. It stays below the audio threads, which
 /// use time-critical priorities.
 pub fn raise() -> std::io::Result<()> {
-    // SAFETY: the pseudo handle of the own thread is always valid.
+    // SAFETY: the pseudo handle of this thread is always valid.
     let done = unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_HIGHEST) };
     if done == 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Windows does not report the names of threads of another process.
+/// Always `None`, because Windows does not report the names of threads of another process.
 pub fn is_urgent(_process: u64, _thread_name: &str) -> Option<bool> {
     None
 }

@@ -17,17 +17,17 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentProcessId, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
 };
 
-/// The user this process runs as: the last number of the user's identity (SID).
+/// The user this process runs as: the last number of the user's SID.
 pub fn current_user() -> u32 {
     Sid::current().map_or(u32::MAX, |it| it.number())
 }
 
-/// The user as the Task Scheduler accepts it: the text of the identity (SID).
+/// The user in the form that the Task Scheduler accepts: the text of the SID.
 pub fn user_name() -> String {
     Sid::current().and_then(|it| it.text()).unwrap_or_default()
 }
 
-/// The facts about a process that are needed to decide whether it belongs to a person.
+/// The facts about a process that decide whether it belongs to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub parent: i32,
@@ -35,11 +35,12 @@ pub struct Process {
     /// are in session 0.
     pub has_terminal: bool,
     /// Whether this is the placeholder for a parent that has ended. Windows does not assign a new
-    /// parent to such a process.
+    /// parent to the orphans of a process.
     pub is_service_manager: bool,
     /// Start time in units of 100 ns; absent if the system does not report it.
     pub started: Option<u64>,
-    /// Windows has no control groups, so this is empty: every orphan of a client counts.
+    /// Always empty, because Windows has no control groups. An orphan therefore always has the same
+    /// control group as a client.
     pub cgroup: String,
     /// Whether this is a shell or launcher that only starts another program.
     pub is_wrapper: bool,
@@ -50,7 +51,7 @@ pub struct Process {
 const WRAPPERS: &[&str] = &["cmd", "powershell", "pwsh", "bash", "sh", "npx", "npm", "uv", "uvx", "conhost"];
 /// Programs that open a shell for a person. A shell below them is not a wrapper.
 const TERMINALS: &[&str] = &["explorer", "windowsterminal", "openconsole", "conhost", "wezterm-gui", "alacritty"];
-/// The number of the process that stands for a parent that has ended.
+/// The pid of the placeholder for a parent that has ended.
 const NOBODY: i32 = 0;
 
 struct Entry {
@@ -61,7 +62,8 @@ struct Entry {
 }
 
 fn snapshot() -> Vec<Entry> {
-    // SAFETY: the handle is owned below; the entry has its own size in its first member.
+    // SAFETY: the handle gets an owner below, and the first member of the entry contains the size
+    // of the entry.
     unsafe {
         let handle = CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0);
         if handle == INVALID_HANDLE_VALUE {
@@ -89,7 +91,7 @@ pub fn program_names() -> Option<std::collections::BTreeSet<String>> {
 
 /// The start time of a process. `None` if the process has ended or belongs to another user.
 fn started(pid: u32) -> Option<u64> {
-    // SAFETY: the handle is owned at once, and the times are written on success.
+    // SAFETY: the handle gets an owner immediately, and the times are written on success.
     unsafe {
         let handle = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid);
         if handle.is_null() {
@@ -109,7 +111,7 @@ fn session(pid: u32) -> Option<u32> {
     (unsafe { ProcessIdToSessionId(pid, &raw mut session) } != 0).then_some(session)
 }
 
-/// Reads a process from the table of the system.
+/// Reads a process from the process table.
 pub fn find(pid: i32) -> Option<Process> {
     if pid == NOBODY {
         return Some(Process {
@@ -125,15 +127,17 @@ pub fn find(pid: i32) -> Option<Process> {
     let all = snapshot();
     let entry = all.iter().find(|it| it.pid == wanted)?;
     let began = started(wanted);
-    // The number of a parent that has ended may belong to a younger process by now.
+    // The pid of a parent that has ended may now belong to a younger process, so compare the start
+    // times.
     let parent = all.iter().find(|it| it.pid == entry.parent && it.pid != entry.pid).filter(|it| {
         match (started(it.pid), began) {
             (Some(parent), Some(child)) => parent <= child,
-            // A process of another user, such as a service, cannot be examined. It is older.
+            // A process of another user, such as a service, cannot be examined. It is assumed to be
+            // older.
             (None, _) | (_, None) => true,
         }
     });
-    // SAFETY: the call takes nothing and returns a number.
+    // SAFETY: the call takes no arguments and returns a number.
     let own_session = session(unsafe { GetCurrentProcessId() });
     Some(Process {
         parent: parent.and_then(|it| i32::try_from(it.pid).ok()).unwrap_or(NOBODY),
@@ -172,7 +176,7 @@ struct Row {
     pid: u32,
 }
 
-/// A port in the byte order of the network, in the low half of a word.
+/// Reads a port, which is in network byte order in the low half of a word.
 fn port(word: u32) -> u16 {
     u16::from_be(word as u16)
 }
@@ -208,7 +212,7 @@ fn rows<T: Copy>(family: u32) -> Vec<T> {
     unsafe {
         GetExtendedTcpTable(std::ptr::null_mut(), &raw mut size, 0, family, TCP_TABLE_OWNER_PID_ALL, 0);
     }
-    // Room for connections that open meanwhile.
+    // Reserve space for connections that are opened in the meantime.
     size += 4096;
     let mut space = vec![0_u64; (size as usize).div_ceil(8)];
     let start = space.as_mut_ptr();
@@ -246,7 +250,7 @@ mod tests {
         let (_server, peer) = listener.accept().unwrap();
         assert_eq!(peer, client.local_addr().unwrap());
         if super::super::wine::is_wine() {
-            // Wine does not report the process of a connection, so nobody is recognized.
+            // Wine does not report the process of a connection, so no peer is found.
             assert!(tcp_peer(peer, ours).is_none() && !is_peer_ours(peer, ours));
             return;
         }

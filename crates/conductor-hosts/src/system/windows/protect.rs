@@ -9,7 +9,7 @@ use windows_sys::Win32::Security::Cryptography::{
     CRYPT_INTEGER_BLOB, CRYPTPROTECT_UI_FORBIDDEN, CryptProtectData, CryptUnprotectData,
 };
 
-/// What the protection is worth, in the words of `conductor secrets status`.
+/// The protection of the key file, as `conductor secrets status` describes it.
 pub const SENTENCE: &str =
     "key file encrypted by Windows for your account: any program that you run can read your secrets";
 
@@ -21,7 +21,7 @@ fn input(bytes: &[u8]) -> io::Result<CRYPT_INTEGER_BLOB> {
     Ok(CRYPT_INTEGER_BLOB { cbData: length, pbData: bytes.as_ptr().cast_mut() })
 }
 
-/// Copies the output of the system, then overwrites and frees it.
+/// Copies a buffer that the system has allocated, then overwrites and frees the buffer.
 fn taken(output: &CRYPT_INTEGER_BLOB) -> Vec<u8> {
     // SAFETY: the system has allocated the output with LocalAlloc, with this length.
     unsafe {
@@ -45,7 +45,8 @@ pub fn protect(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok([MARK, &taken(&sealed)].concat())
 }
 
-/// Decrypts bytes of [`protect`]. Bytes without its mark are not encrypted.
+/// Decrypts the output of [`protect`]. Bytes that do not start with `MARK` are not encrypted and
+/// are returned unchanged.
 pub fn unprotect(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let Some(bytes) = bytes.strip_prefix(MARK) else { return Ok(bytes.to_vec()) };
     let (sealed, mut plain) = (input(bytes)?, CRYPT_INTEGER_BLOB::default());

@@ -49,7 +49,7 @@ pub fn fault(error: &io::Error) -> Fault {
     }
 }
 
-/// The kind of an error of a new hard link.
+/// The kind of an error that occurred while a hard link was created.
 pub fn link_fault(error: &io::Error) -> Fault {
     match code(error) {
         _ if error.kind() == io::ErrorKind::AlreadyExists => Fault::Exists,
@@ -79,12 +79,13 @@ pub fn modified_ms(metadata: &Metadata) -> i64 {
     (metadata.last_write_time() / 10_000).cast_signed().saturating_sub(EPOCH_MS)
 }
 
-/// Windows has no permission bits. A file that is not read-only counts as 0600.
+/// The permission bits of a file. Windows has none: a read-only file has 0400, every other file
+/// 0600.
 pub fn mode(metadata: &Metadata) -> u32 {
     if metadata.permissions().readonly() { 0o400 } else { 0o600 }
 }
 
-/// A builder of folders. They inherit the access list of their parent.
+/// A builder that creates folders. They inherit the access list of their parent.
 pub fn folders(_: u32) -> DirBuilder {
     DirBuilder::new()
 }
@@ -93,7 +94,7 @@ pub fn reading(options: &mut OpenOptions) -> &mut OpenOptions {
     options.read(true)
 }
 
-/// A new file inherits the access list of its folder.
+/// Changes nothing, because a new file inherits the access list of its folder.
 pub fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
@@ -120,7 +121,8 @@ fn final_path(handle: std::os::windows::io::RawHandle) -> io::Result<PathBuf> {
     Ok(dunce::simplified(&path).to_owned())
 }
 
-/// Windows writes changes of a folder to its journal and offers no call that waits for it.
+/// Does nothing. Windows writes changes of a folder to its journal, and has no call that waits for
+/// this.
 pub struct FolderSync;
 
 impl FolderSync {
@@ -133,8 +135,8 @@ impl FolderSync {
     }
 }
 
-/// Renames a file in a folder. An existing file is replaced, unless a program has it open without
-/// allowing this.
+/// Renames a file in a folder. An existing file is replaced, unless another program has opened it
+/// in a way that forbids this.
 pub fn rename(folder: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
     folder.rename(from, folder, to).map_err(|error| match code(&error) {
         Some(ERROR_SHARING_VIOLATION | ERROR_USER_MAPPED_FILE | ERROR_ACCESS_DENIED) => {

@@ -22,7 +22,7 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_QUERY_LIMITED_INFORMATION,
 };
 
-/// A memory block of the system that `LocalFree` releases.
+/// A memory block that the system has allocated and that `LocalFree` releases.
 struct Local(*mut c_void);
 
 impl Drop for Local {
@@ -40,7 +40,7 @@ fn checked(code: u32) -> io::Result<()> {
     if code == ERROR_SUCCESS { Ok(()) } else { Err(io::Error::from_raw_os_error(code.cast_signed())) }
 }
 
-/// The identity of a user.
+/// The identity (SID) of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sid(Vec<u32>);
 
@@ -51,13 +51,13 @@ impl Sid {
 
     /// The user of this process.
     pub fn current() -> io::Result<Self> {
-        // SAFETY: the pseudo handle of the own process is always valid and needs no closing.
+        // SAFETY: the pseudo handle of this process is always valid and needs no closing.
         Self::of_process_handle(unsafe { GetCurrentProcess() })
     }
 
     /// The user of another process.
     pub fn of_process(pid: u32) -> io::Result<Self> {
-        // SAFETY: the call takes only numbers; the returned handle is owned below.
+        // SAFETY: the call takes only numbers. The returned handle gets an owner below.
         let process = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
         if process.is_null() {
             return Err(io::Error::last_os_error());
@@ -76,7 +76,7 @@ impl Sid {
         // SAFETY: the handle is new, and this is its only owner.
         let token = unsafe { OwnedHandle::from_raw_handle(token) };
         let mut length = 0;
-        // Words of 8 bytes give the structure its alignment.
+        // The buffer consists of 8-byte words, so that the structure is aligned.
         let mut space = [0_u64; 32];
         // SAFETY: the buffer has the length that is passed.
         let done = unsafe {
@@ -109,7 +109,7 @@ impl Sid {
         }
     }
 
-    /// The last number of the identity. It is the number of the user on this machine or domain.
+    /// The last number of the SID. It identifies the user on this machine or domain.
     pub fn number(&self) -> u32 {
         // SAFETY: the SID is valid, and its count of numbers is read before the last one.
         unsafe {
@@ -133,12 +133,12 @@ impl Sid {
     }
 }
 
-/// An access list, as a security descriptor in memory of the system.
+/// A security descriptor with an access list, in memory that the system has allocated.
 pub struct Descriptor(Local);
 
 impl Descriptor {
-    /// Full access for the current user, and for nobody else. `inherited` entries also apply to new
-    /// files and folders inside.
+    /// An access list that gives full access to the current user and no access to others. If
+    /// `inherited` is true, the list also applies to new files and folders inside.
     pub fn owner_only(inherited: bool) -> io::Result<Self> {
         let user = Sid::current()?.text()?;
         let flags = if inherited { "OICI" } else { "" };
@@ -231,11 +231,11 @@ pub fn is_ours(path: &Path) -> io::Result<bool> {
         })
 }
 
-/// Type of an entry that allows something.
+/// The type of an entry that allows access.
 const ALLOWED: u8 = 0;
 
-/// Whether the access list allows something to a user other than the owner, the system and the
-/// administrators. A missing list allows everything to everyone.
+/// Whether the access list allows access to a user other than the owner, the system and the
+/// administrators. A missing list allows everyone everything.
 pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
     let found = read(path)?;
     if found.list.is_null() {

@@ -2,7 +2,7 @@
 //! end of the person's session.
 //!
 //! Windows reports the end of a session to the console handlers of a program only if the program
-//! has no window. A hidden window therefore waits for it too.
+//! has no window. A hidden window therefore also waits for the end of the session.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use tokio::signal::windows::{
 };
 use tokio::sync::Notify;
 
-/// After this value is created, these events no longer end the process at once.
+/// The events that end the daemon. After this value is created, they no longer end the process
+/// immediately.
 pub struct EndSignals {
     interrupt: CtrlC,
     stop: CtrlBreak,
@@ -78,7 +79,7 @@ mod session_end {
 
     static ENDING: OnceLock<Arc<Notify>> = OnceLock::new();
     /// How long Windows waits for a program at the end of a session. Windows may end the process as
-    /// soon as the window has answered.
+    /// soon as the window procedure has returned.
     const GRACE: Duration = Duration::from_secs(5);
 
     pub fn watch() -> io::Result<Arc<Notify>> {
@@ -101,7 +102,7 @@ mod session_end {
                 ..WNDCLASSW::default()
             };
             RegisterClassW(&raw const class);
-            // A window that is only for messages would not hear of the end of the session.
+            // A message-only window would not be notified of the end of the session.
             let window = CreateWindowExW(
                 0,
                 name.as_ptr(),
@@ -131,7 +132,8 @@ mod session_end {
             if let Some(notify) = ENDING.get() {
                 notify.notify_one();
             }
-            // The process ends while this thread waits.
+            // Wait here, because Windows may end the process when this function returns. The daemon
+            // stops meanwhile.
             std::thread::park_timeout(GRACE);
             return 0;
         }

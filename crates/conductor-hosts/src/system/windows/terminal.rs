@@ -71,7 +71,7 @@ impl Hidden {
 
     fn read_unit(&self, into: &mut [u16]) -> io::Result<usize> {
         let mut count = 0;
-        // SAFETY: the buffer holds the one character that is asked for.
+        // SAFETY: the buffer has space for the one character that is requested.
         let done = unsafe { ReadConsoleW(self.console, into.as_mut_ptr().cast(), 1, &raw mut count, null()) };
         if done == 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }

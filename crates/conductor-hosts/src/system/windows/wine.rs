@@ -1,4 +1,4 @@
-//! Whether a test runs under Wine, which does not judge everything.
+//! Detects whether a test runs under Wine, which lacks some features of Windows.
 
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleA, GetProcAddress};
 

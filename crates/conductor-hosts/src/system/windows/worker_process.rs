@@ -1,4 +1,4 @@
-//! What the process of a plugin needs from the system: its two pipes, and two clocks.
+//! The system functions that the process of a plugin uses: its two pipes and two clocks.
 
 #![expect(clippy::disallowed_methods, reason = "the clock of the process of a plugin")]
 
@@ -22,13 +22,14 @@ pub fn processor_us() -> u64 {
     (whole(kernel) + whole(user)) / 10
 }
 
-/// A clock that never goes back, in milliseconds.
+/// The time of a monotonic clock, in milliseconds.
 pub fn monotonic_ms() -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_millis() as f64
 }
 
-/// Bytes that a thread reads from stdin. A pipe cannot be awaited with a limit on Windows.
+/// The bytes of stdin, which a thread reads. On Windows, a program cannot wait for a pipe with a
+/// time limit.
 struct Input {
     chunks: Receiver<Vec<u8>>,
     left: Vec<u8>,
@@ -41,7 +42,8 @@ fn input() -> &'static Mutex<Input> {
     static INPUT: OnceLock<Mutex<Input>> = OnceLock::new();
     INPUT.get_or_init(|| {
         let (sender, chunks) = sync_channel(1);
-        // If no thread can be started, the sender is dropped, which is the end of the input.
+        // If the thread cannot be started, the sender is dropped, which counts as the end of the
+        // input.
         let _ = std::thread::Builder::new().name("stdin".into()).spawn(move || {
             let mut bytes = vec![0; CHUNK];
             while let Ok(count) = io::stdin().read(&mut bytes) {
@@ -56,7 +58,7 @@ fn input() -> &'static Mutex<Input> {
 }
 
 impl Input {
-    /// Waits for bytes or the end. Returns whether one of them is there.
+    /// Waits for bytes or for the end of the input. Returns false if the time limit has passed.
     fn fill(&mut self, limit: Option<Duration>) -> bool {
         if !self.left.is_empty() || self.ended {
             return true;
@@ -76,7 +78,8 @@ impl Input {
     }
 }
 
-/// Whether stdin has bytes, or its end, within `ms`. If `ms` is absent, waits without a limit.
+/// Waits until stdin has bytes or has ended. Returns false if neither happens within `ms`. If `ms`
+/// is absent, waits without a limit.
 pub fn wait_for_input(ms: Option<u32>) -> bool {
     input().lock().fill(ms.map(|it| Duration::from_millis(it.into())))
 }

@@ -14,7 +14,8 @@ export default async function (stage) {
   });
   await stage.hand("pads", [0x90, 36, 100], [0x80, 36, 0], [0x90, 41, 100], [0x80, 41, 0]);
   const page = await stage.open();
-  // The check itself is a script of the test; the page's policy stays in force for everything else.
+  // The test runs axe through the debugger, so that the Content Security Policy of the page stays
+  // in force.
   const session = await page.context().newCDPSession(page);
   for (const theme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme: theme });
@@ -34,7 +35,7 @@ export default async function (stage) {
       }
     }
   }
-  // The palette: from any view to any other, and to a mode, by keyboard alone.
+  // The command palette opens every view and switches the mode, by keyboard alone.
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").fill("health");

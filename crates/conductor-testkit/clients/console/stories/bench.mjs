@@ -2,7 +2,7 @@
 // latency with and without the page.
 const SECONDS = Number(process.env.CONSOLE_BENCH_SECONDS ?? 60);
 
-/** A quantile: the value below which the fraction `part` of the numbers is. */
+/** The quantile `part` of the numbers, such as the median for 0.5. */
 const quantile = (numbers, part) => numbers.toSorted((a, b) => a - b)[Math.floor((numbers.length - 1) * part)] ?? null;
 
 export default async function (stage) {
@@ -36,7 +36,7 @@ export default async function (stage) {
   };
   const before = await heap();
   const load = play(SECONDS);
-  // Measures the response of the page under load: the time from a click to the next frame.
+  // Measure the response of the page under load: the time from a click to the next frame.
   const answers = [];
   const end = Date.now() + SECONDS * 1000;
   while (Date.now() < end - 2000) {
@@ -46,7 +46,7 @@ export default async function (stage) {
   const together = await load;
   const after = await heap();
   const long = await page.evaluate(() => /** @type {any} */ (window).bench.long);
-  // The page received everything: its counter is the daemon's, and no event was lost on the way to the page.
+  // No event was lost on the way to the page: its counter equals the counter of the daemon.
   const { statistics } = await stage.tool("conductor_get_status");
   const counted = (text) => Number(text.replace(/\D/g, ""));
   await stage.until("the page shows the daemon's count", async () => counted(await page.locator(".figures b").first().innerText()) >= statistics.events_processed);

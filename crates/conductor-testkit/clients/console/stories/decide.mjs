@@ -10,7 +10,8 @@ export default async function (stage) {
   await stage.go(page, "approvals");
   await page.getByText("Nothing waits for you").waitFor();
 
-  // A plan: the diff in the page, the changed file, and the undo.
+  // The page shows the diff of a plan. Applying the plan changes the file, and the undo restores
+  // the file.
   const plan = await stage.ai("claude-code", "conductor_create_mapping", MAPPING);
   assert.equal(plan.status, "pending");
   const row = page.locator(".ask").first();
@@ -47,14 +48,15 @@ export default async function (stage) {
   assert.equal(denied.value.code, "DENIED", JSON.stringify(denied));
   assert.match(JSON.stringify(denied.value), /not during the show/);
 
-  // Allowed once: the client that waits gets its result.
+  // The person allows a call once, and the waiting client gets the result.
   await stage.call("claude-code", "conductor_send_sysex", { port: "synth", data: [0x7d, 3] });
   await page.locator(".ask", { hasText: "conductor_send_sysex" }).waitFor();
   await page.getByRole("button", { name: /^Allow once/ }).click();
   const sent = await stage.answer("claude-code");
   assert.equal(sent.failed, false, JSON.stringify(sent));
 
-  // Two clients at once: j and k choose, x marks, one decision for both.
+  // Two clients wait at once. The keys j and k select a request, x marks it, and one decision
+  // applies to both.
   await stage.call("claude-code", "conductor_send_sysex", { port: "synth", data: [0x7d, 4] });
   await stage.call("cursor", "conductor_send_sysex", { port: "synth", data: [0x7d, 5] });
   await page.locator(".ask").nth(1).waitFor();

@@ -1,4 +1,5 @@
-// A client edits a patch over MCP; the drawing follows, marks the change, and is undone from the page. The Set shows its grid and notes.
+// A client edits a patch over MCP. The page draws the patch again and marks the change, and the
+// person undoes the change in the page. The page shows the grid and the notes of a Set.
 export default async function (stage) {
   const { assert } = stage;
   const page = await stage.open();

@@ -23,7 +23,7 @@ export default async function (stage) {
   await blank.goto(`${url}/`);
   await blank.getByText("conductor console --open").waitFor();
 
-  // A prefetch does not use up the link; the address bar does not keep the secret.
+  // A prefetch does not use up the link. The address bar does not keep the secret of the link.
   const link = await stage.link();
   const prefetched = await raw(link, "GET", {});
   assert.equal(prefetched.status, 200);
@@ -47,7 +47,8 @@ export default async function (stage) {
   assert.equal(await replay.evaluate(() => sessionStorage.getItem("conductor-key")), null);
   await replay.close();
 
-  // No key, a wrong key, a bearer token, and a key from another site.
+  // Requests without a key, with a wrong key, with a bearer token, or from another site are
+  // refused.
   const token = (await stage.read("state/http.token")).trim();
   const state = `${url}/console/state`;
   assert.equal((await raw(state, "GET", same)).status, 401);
@@ -88,7 +89,7 @@ export default async function (stage) {
   other.close();
   await evil.close();
 
-  // A person revokes the session; the page says so.
+  // A person revokes the session, and the page reports that.
   const sessions = await stage.person("--json", "console", "sessions");
   const [{ session }] = JSON.parse(sessions.text.slice(sessions.text.indexOf("{"))).sessions;
   assert.equal((await stage.person("console", "revoke", session)).code, 0);

@@ -1,4 +1,5 @@
-// The log is complete; one changed character in it is found, with the record and the verdict.
+// The verification reports that the log is complete. After one character was changed, it reports
+// the record and the verdict.
 export default async function (stage) {
   const { assert } = stage;
   for (let round = 0; round < 3; round += 1) await stage.ai("claude-code", "conductor_switch_mode", { mode: round % 2 ? "Default" : "Mix" });

@@ -15,7 +15,8 @@ export default async function (stage) {
     mode: "Default", description: `${SCRIPT} ${BIDI} ${LONG}`, trigger: { type: "Note", note: 46, device: "pads" },
     action: { type: "SendMidi", port: "synth", channel: 0, message_type: "CC", controller: 1, value: 1 },
   });
-  // The manifest of a plugin has no hidden characters: the daemon refuses them. Errors of the plugin may have any.
+  // The manifest of a plugin has no hidden characters, because the daemon refuses them. The errors
+  // of a plugin may contain any characters.
   const hostile = JSON.stringify(SCRIPT);
   await stage.write("plugins/evil.js", `export default { name: 'evil', version: '1.0.0', description: ${hostile}, tools: [{ name: 'evil.go', title: ${hostile}, description: ${hostile},
     inputSchema: { type: 'object', properties: { word: { type: 'string', title: ${hostile}, description: ${hostile} } } }, handler() { throw new Error(${JSON.stringify(`${SCRIPT} ${BIDI} ${LONG}`)}) } }] }`);

@@ -61,7 +61,7 @@ export default async function (stage) {
   /** The page fits the width of the phone. */
   const fits = async (page) => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is too wide");
 
-  // A page that is not paired says so and gets nothing.
+  // A phone that is not paired sees a message and gets no data.
   const stranger = await phone();
   await stranger.goto(`${url}/`);
   await stranger.getByText("This phone is not paired").waitFor();
@@ -105,7 +105,8 @@ export default async function (stage) {
   await second.getByText("this link was used or has expired").waitFor();
   await second.close();
 
-  // A call: who asks, the tool, the tier, the target, all arguments and the time left.
+  // The card of a call shows who asks, the tool, the tier, the target, all arguments and the time
+  // left.
   await stage.call("claude-code", "conductor_send_sysex", { port: "synth", data: [0x7d, 0x10, 0x42] });
   const card = page.locator(".card");
   await card.waitFor();
@@ -118,7 +119,8 @@ export default async function (stage) {
   assert.equal(sent.failed, false, JSON.stringify(sent));
   await page.getByText(/Allowed once/).waitFor();
 
-  // A denial with a reason, which the client sees. The request waits while the pictures are taken.
+  // The person denies a call with a reason, and the client sees the reason. The request stays open
+  // while the pictures are taken.
   await stage.call("claude-code", "conductor_send_sysex", { port: "synth", data: [0x7d, 0x10, 0x43] });
   await card.waitFor();
   await page.waitForFunction(() => !document.querySelector(".answer button[disabled]"));
@@ -131,7 +133,7 @@ export default async function (stage) {
   assert.equal(denied.value.code, "DENIED", JSON.stringify(denied));
   assert.match(JSON.stringify(denied.value), /not during the show/);
 
-  // A plan with its diff.
+  // The card of a plan shows its diff.
   const plan = await stage.ai("claude-code", "conductor_create_mapping", MAPPING);
   assert.equal(plan.status, "pending");
   await card.locator(".diff .add", { hasText: "opens the filter" }).first().waitFor();
@@ -142,7 +144,8 @@ export default async function (stage) {
   await page.getByText(/^Applied/).waitFor();
   await stage.until("the file has the mapping", async () => (await stage.read("config.toml")).includes("opens the filter"));
 
-  // The record has the channel and the name of the phone; nothing has the secret or the key.
+  // The audit log contains the channel and the name of the phone. The log, the status and the list
+  // of phones contain neither the secret nor the key.
   const key = await page.evaluate(() => localStorage.getItem("conductor-phone"));
   assert.ok(key && key.length >= 40);
   const log = await stage.read("audit.log");
@@ -158,13 +161,13 @@ export default async function (stage) {
   }
   assert.ok(!status.includes(`:${new URL(url).port}`), "the status shows the address of the phones");
 
-  // The key of a phone opens no other door.
+  // The listener for phones serves no other paths, even with the key of a phone.
   for (const path of ["/mcp", "/tools", "/console/state", "/events", "/assets/app.js"]) {
     const answer = await raw(url + path, "GET", { ...same, "x-conductor-phone": key, authorization: `Bearer ${key}` });
     assert.equal(answer.status, 404, path);
   }
 
-  // A revoked phone is told so at once, and its key is refused.
+  // A revoked phone is notified at once, and its key is refused.
   const before = await stage.person("--json", "pair", "list");
   assert.match(before.text, /"kitchen"/);
   assert.equal((await stage.person("pair", "revoke", "kitchen")).code, 0);

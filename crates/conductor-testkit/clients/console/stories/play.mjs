@@ -3,14 +3,14 @@ export default async function (stage) {
   const { assert } = stage;
   const page = await stage.open();
 
-  // Watch: an event of the hardware appears with its result.
+  // An event of the hardware appears with its result.
   await stage.hand("pads", [0x90, 36, 100], [0x80, 36, 0]);
   const row = page.locator(".ev", { hasText: "note 36" }).filter({ hasText: "kick" }).first();
   await row.waitFor();
   assert.match(await row.innerText(), /fired/);
   await page.locator(".device", { hasText: "pads" }).getByText("event").first().waitFor();
 
-  // A virtual pad without a mapping does nothing; the page says why.
+  // A virtual pad without a mapping does nothing, and the page explains why.
   await page.locator("[data-control='on:41']").click();
   const quiet = page.locator(".ev", { hasText: "note 41" }).filter({ hasText: "no match" }).first();
   await quiet.waitFor();
@@ -18,7 +18,7 @@ export default async function (stage) {
   await page.locator("view-why .verdict", { hasText: "Nothing happens" }).waitFor();
   await page.getByText("nothing is mapped to").first().waitFor();
 
-  // A rule of another mode: the wanted mode and the actual mode.
+  // For a rule of another mode, the page shows the required mode and the actual mode.
   await page.locator("input[name=event]").fill("on:36@100");
   await page.locator("select[name=device]").selectOption("pads");
   await page.locator("select[name=mode]").selectOption("Mix");
@@ -30,7 +30,7 @@ export default async function (stage) {
   await kick.getByRole("link", { name: "kick" }).click();
   await page.locator("view-mappings [data-mapping='Default/kick'][aria-selected=true]").waitFor();
 
-  // Learn from a virtual pad, preview the plan, apply it.
+  // Learn a control from a virtual pad, preview the plan, and apply it.
   await page.getByRole("button", { name: "Learn by touching" }).click();
   await page.getByText("Touch a control").waitFor();
   await page.locator("[data-virtual='47']").click();
@@ -50,14 +50,14 @@ export default async function (stage) {
   await page.locator("[data-control='on:47']").click();
   await page.locator(".ev", { hasText: "note 47" }).filter({ hasText: "fired" }).first().waitFor();
 
-  // Edit by TOML and simulate inline.
+  // Simulate a mapping in the page, and open its TOML text.
   await stage.go(page, "mappings?mode=Default&id=tap");
   await page.getByRole("button", { name: "Simulate", exact: true }).click();
   await page.locator(".sim-result li").first().waitFor();
   await page.getByRole("button", { name: "TOML", exact: true }).click();
   await page.locator("text-editor .cm-content", { hasText: "a short press plays the snare once" }).waitFor();
 
-  // Mode, mute and panic from the page.
+  // Switch the mode, mute a device and send a panic from the page.
   await stage.go(page, "now");
   await page.locator(".head").getByRole("button", { name: "Mix", exact: true }).click();
   await page.locator(".head button[aria-pressed=true]", { hasText: "Mix" }).waitFor();

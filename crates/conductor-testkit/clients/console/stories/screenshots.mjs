@@ -1,4 +1,5 @@
-// Pictures of every view at 1440 and 390 px in both themes, of a studio in use: docs/images/VIEW-WIDTH-THEME.png.
+// Takes pictures of every view of a studio in use, at 1440 and 390 px and in both themes:
+// docs/images/VIEW-WIDTH-THEME.png.
 const VIEWS = ["now", "approvals", "mappings?mode=Default&id=roll", "why", "patches", "sets", "calls", "health", "connect", "tools?name=conductor_switch_mode"];
 
 /** Presses a note of a loopback device. */

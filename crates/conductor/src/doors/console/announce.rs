@@ -27,7 +27,8 @@ pub async fn run(console: Arc<Console>, stop: CancellationToken) {
             for record in &new {
                 let (title, text) = announcement(record);
                 let text = console.studio().scrubber.text(&text).into_owned();
-                // Without a desktop, the question waits in the other channels.
+                // An error is ignored: without a desktop, the question is still shown in the other
+                // channels.
                 let _ = tokio::task::spawn_blocking(move || notification::show(&title, &text)).await;
             }
         }
@@ -35,7 +36,7 @@ pub async fn run(console: Arc<Console>, stop: CancellationToken) {
     }
 }
 
-/// A person's own question needs no announcement.
+/// Whether to announce a request: it is new, open, and not made by a person.
 fn is_news(record: &Record, known: &BTreeSet<Uuid>) -> bool {
     record.state == State::Pending && !record.principal.is_person() && !known.contains(&record.id)
 }

@@ -41,9 +41,9 @@ impl Console {
         }
         let mut call = Call::new(session.person(), tool, arguments);
         call.conn = session.conn;
-        // Hidden tools are decisions, which have their own route.
+        // Exclude the hidden tools: they make decisions, and decisions have their own route.
         call.toolset = Arc::new(Toolset::Listed);
-        // If the page is closed, the call is cancelled.
+        // If the page is closed, this future is dropped, and that cancels the call.
         let cancel = CancellationToken::new();
         let _gone = cancel.clone().drop_guard();
         call.cancel = cancel;

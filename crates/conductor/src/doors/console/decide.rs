@@ -1,5 +1,5 @@
-//! Decisions of the person at the console. They are the decisions of the human door, with the
-//! channel `console`.
+//! Decisions of the person at the console. The functions are those of the human door; the channel
+//! is `console`.
 
 use super::sessions::{Ended, Session};
 use super::{Console, Refusal, plain, read};

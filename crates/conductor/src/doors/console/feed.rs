@@ -154,7 +154,7 @@ fn percentile(sorted: &[u64], share: usize) -> Option<u64> {
 #[derive(Default)]
 pub struct Frame {
     records: Vec<(TraceRecord, u64)>,
-    /// The place of the newest record of each continuous control in `records`.
+    /// The index in `records` of the newest record of each continuous control.
     continuous: BTreeMap<(String, String), usize>,
     skipped: u64,
     devices: BTreeMap<String, (u64, u64)>,
@@ -250,12 +250,12 @@ fn shown(record: &TraceRecord, replaced: u64) -> Value {
 /// The control of an event that belongs to a continuous movement; `None` for presses.
 fn continuous(event: &str) -> Option<&str> {
     let is_moving = ["cc:", "pb:", "at:", "pat:", "axis:", "trig:", "osc:"].iter().any(|it| event.starts_with(it));
-    // The token without its value. The channel comes after the value and is left out: a control
-    // rarely uses two channels.
+    // Use the token without its value. The channel follows the value, so it is dropped too: a
+    // control rarely uses two channels.
     is_moving.then(|| event.split('=').next().unwrap_or(event))
 }
 
-/// Records are combined only if they have the same outcome, mapping and reason.
+/// The key for combining records: records with another outcome, mapping or reason stay separate.
 fn key(record: &TraceRecord) -> String {
     format!("{}\n{}\n{}", record.outcome.name(), record.mapping_id.as_deref().unwrap_or_default(), record.reason)
 }

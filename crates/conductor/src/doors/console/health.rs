@@ -46,7 +46,7 @@ pub async fn run(console: Arc<Console>, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         console.control.gateway.consoles.reap();
-        // No firing is newer than this time, so none is listed.
+        // No firing is newer than this time, so the answer lists no firings.
         let Ok(meters) = console.control.handle.meters(Micros(u64::MAX)).await else { return };
         let sample = console.sample(&meters);
         let has_readers = *console.control.gateway.consoles.watch().borrow() > 0;

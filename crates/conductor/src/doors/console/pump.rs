@@ -135,8 +135,8 @@ impl Console {
 
     /// Sends the records and the meters of this frame.
     async fn end_frame(&self) -> Option<()> {
-        // Send new questions now: a call waits for its answer only after its question was
-        // announced.
+        // Send new questions now: a call waits for its answer only after its question was sent to
+        // the pages.
         self.notice_questions(true);
         let since = {
             let mut seen = self.seen.lock();
@@ -283,7 +283,7 @@ impl Console {
             }
         }
         drop(seen);
-        // The first time, nothing is sent: a page reads this state with its first snapshot.
+        // Send nothing the first time: a page reads this state in its first snapshot.
         if !is_first {
             news.into_iter().for_each(|(name, data)| self.feed.push(name, data));
         }

@@ -198,7 +198,7 @@ impl Console {
                 json!({ "text": serving.text.as_deref(), "path": path, "hash": serving.hash_text() })
             }
             Asked::ConfigWaiting {} => {
-                // Read the file again, so that the answer describes its present content.
+                // Read the file again, so that the answer describes its current content.
                 let reloaded = handle.reload().await;
                 let path = self.control.home.config_file();
                 let bytes = blocking(move || atomic_file::read(&path)).await?.unwrap_or_default();
@@ -405,7 +405,7 @@ impl Console {
     }
 }
 
-/// The mode and the mapping that contain a place of the file, such as
+/// The mode and the mapping that contain a path in the file, such as
 /// `modes[0].mappings[2].trigger`.
 fn row_of(config: &conductor_core::config::Config, path: &str) -> (Option<String>, Option<String>) {
     let number = |text: &str, list: &str| -> Option<usize> {

@@ -220,7 +220,7 @@ pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, Too
 /// escaped.
 const PAGE: usize = 64 * 1024;
 
-/// The page of the facts that starts at this character, and the start of the next page.
+/// The page of facts that starts at character `from`, and the start of the next page.
 pub fn page(facts: &[Fact], from: usize) -> Value {
     let (mut at, mut room, mut part) = (0, PAGE, Vec::new());
     for fact in facts {

@@ -230,7 +230,8 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
 mod tests {
     use super::*;
 
-    /// A new name is a way into the daemon without the pipeline, so it is added here on purpose.
+    /// A new request bypasses the pipeline. So its name must also be added to this list, on
+    /// purpose.
     #[test]
     fn the_door_has_only_decisions_secrets_and_streams_in_addition_to_call() {
         let mut names = Request::NAMES.concat();

@@ -42,7 +42,8 @@ pub enum NotAPerson {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub pid: i32,
-    /// Ticks since boot, to distinguish it from a later process with the same pid.
+    /// Start time in ticks since boot. It distinguishes the process from a later one with the same
+    /// pid.
     pub started: u64,
     pub cgroup: String,
 }

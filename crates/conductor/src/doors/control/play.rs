@@ -7,7 +7,7 @@ use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Micros, midi};
 use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
 
-/// Longest duration of a script: a person waits for its end.
+/// Longest duration of a script. A person waits for its end, so it must not be long.
 const LONGEST: Micros = Micros::from_ms(60_000);
 
 /// Messages that are sent at the same time.

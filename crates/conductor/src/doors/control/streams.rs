@@ -16,11 +16,11 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// Time between two state items of a monitor stream.
 const STATE_PERIOD: Duration = Duration::from_millis(500);
 
-/// Sends one message per item until either side ends the stream.
+/// A stream of items, until either side ends it. Each item is one message.
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
-    /// Trace records, and twice a second the state of the daemon. One stream instead of repeated
-    /// calls, so that a monitor does not fill the audit log.
+    /// Trace records, and twice a second the state of the daemon. The state is part of the stream,
+    /// because repeated calls would fill the audit log.
     RecordsAndState(mpsc::Receiver<TraceRecord>, OwnerHandle, Interval),
     Bytes(mpsc::Receiver<Vec<u8>>),
     /// Approval requests and decisions as they happen. While this stream is open, an approver

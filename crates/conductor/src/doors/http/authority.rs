@@ -14,7 +14,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// With TLS, pages that an accepted host serves may also send requests.
+    /// With TLS, web pages of the accepted hosts may send requests too.
     pub fn new(bound: SocketAddr, hosts: Vec<String>, origins: Vec<String>, is_tls: bool) -> Self {
         let scheme = if is_tls { "https" } else { "http" };
         let loopback = Self::LOOPBACK.iter().map(|host| format!("{host}:{}", bound.port()));
@@ -36,12 +36,13 @@ impl Authority {
             (Some(_) | None, Some(_)) => return Some("more than one Host header"),
         };
         let Some(host) = host else { return Some("no valid Host header") };
-        // Compared as text: the parser of numbers also accepts "+8080" and "08080".
+        // Compare the port as text: the number parser also accepts "+8080" and "08080".
         let port = self.bound.port().to_string();
         let ours = Self::LOOPBACK
             .iter()
             .any(|name| host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) == Some(port.as_str()));
-        // A numeric address cannot be reached by DNS rebinding.
+        // The bound address is numeric. DNS rebinding needs a host name, so it cannot use this
+        // address.
         let ours = ours || (!self.bound.ip().is_unspecified() && host == self.bound.to_string());
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Some("this Host is not allowed");

@@ -29,18 +29,18 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Headers of webhooks that are signed by Conductor or for Conductor.
+/// Headers of webhooks that Conductor sends, and of signed webhooks that it receives.
 pub const SIGNATURE: &str = "x-conductor-signature";
 pub const TIMESTAMP: &str = "x-conductor-timestamp";
 pub const DELIVERY: &str = "x-conductor-delivery";
 pub const EVENT: &str = "x-conductor-event";
 const GITHUB_SIGNATURE: &str = "x-hub-signature-256";
 
-/// Maximum difference between the time of a signature and the time here, in seconds.
+/// Maximum difference between the time of a signature and the time of this machine, in seconds.
 const WINDOW_S: u64 = 300;
 /// Longest body in bytes. The largest webhooks of common services have a few hundred kilobytes.
 const BODY: usize = 1 << 20;
-/// Number of deliveries of one hook that are remembered.
+/// Number of delivery keys that are remembered for one hook.
 const REMEMBERED: usize = 50_000;
 
 pub struct Hooks {

@@ -42,14 +42,14 @@ const MOST_ANSWER: usize = 256 * 1024;
 const MOST_KEYS: usize = 64;
 /// Time limit for each answer of the issuer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Keys are read again after this time.
+/// The age at which the keys are read again.
 const FRESH_US: u64 = 3_600_000_000;
-/// If the issuer cannot be reached, keys are used for this time.
+/// The age up to which keys are used while the issuer cannot be reached.
 const KEPT_US: u64 = 24 * 3_600_000_000;
-/// Shortest time between two attempts to read the keys, so that tokens with invented key ids do not
-/// cause requests.
+/// Shortest time between two attempts to read the keys. Otherwise, each token with an invented key
+/// id would cause a request to the issuer.
 const PAUSE_US: u64 = 30_000_000;
-/// Difference between the clocks of issuer and studio that is accepted.
+/// Accepted difference between the clocks of the issuer and of this machine.
 const LEEWAY_S: u64 = 60;
 
 pub struct Oauth {
@@ -72,7 +72,7 @@ struct Key {
     id: Option<String>,
     /// The algorithm that the issuer names for the key.
     algorithm: Option<Algorithm>,
-    /// The algorithms that fit the kind of the key.
+    /// The algorithms that can be used with this type of key.
     fits: &'static [Algorithm],
     key: DecodingKey,
 }
@@ -85,9 +85,9 @@ struct Claims {
     aud: Option<Audience>,
     exp: Option<f64>,
     nbf: Option<f64>,
-    /// RFC 9068: names with spaces between them.
+    /// The scopes of RFC 9068: names with spaces between them.
     scope: Option<String>,
-    /// Some servers send a list instead.
+    /// The scopes of servers that send a list instead of `scope`.
     scp: Option<Audience>,
 }
 
@@ -128,7 +128,7 @@ impl Oauth {
         token.bytes().filter(|it| *it == b'.').count() == 2
     }
 
-    /// The token as a token of this listener, if it is valid now.
+    /// Converts a JWT to a token of this listener, if the JWT is valid now.
     pub async fn admit(&self, clock: &dyn Clock, token: &str) -> Result<Arc<Token>, Refused> {
         let claims = self.verify(clock, token).await?;
         let invalid = |why: String| self.invalid_token(&why);
@@ -192,7 +192,7 @@ impl Oauth {
         if token.len() > MOST_TOKEN {
             return Err(invalid("the token is too long"));
         }
-        // Unknown algorithms, also `none`, cannot be read.
+        // The parser refuses unknown algorithms, including `none`.
         let header = decode_header(token).map_err(|error| {
             let is_unknown = matches!(error.kind(), ErrorKind::Json(_) | ErrorKind::InvalidAlgorithmName);
             invalid(if is_unknown { NOT_ALLOWED } else { "the token cannot be read" })
@@ -222,7 +222,8 @@ impl Oauth {
             keys = self.keys(clock, true).await?;
         }
         let mut validation = Validation::new(header.alg);
-        // The claims are checked with the clock of the studio, and each with its own reason.
+        // Do not let the library check these claims: `admit` checks them with our clock, and gives
+        // a reason for each.
         (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
         validation.required_spec_claims.clear();
         let mut is_known = false;
@@ -241,7 +242,8 @@ impl Oauth {
         }))
     }
 
-    /// The keys of the issuer. With `again`, they are read again, unless that happened just now.
+    /// The keys of the issuer. With `again`, they are read again, unless they were read less than
+    /// `PAUSE_US` ago.
     async fn keys(&self, clock: &dyn Clock, again: bool) -> Result<Arc<Vec<Key>>, Refused> {
         let older = |at: Option<Micros>, than_us: u64| at.is_none_or(|it| clock.now().since(it) >= than_us);
         let wanted = || {
@@ -336,13 +338,13 @@ impl Oauth {
     }
 
     fn invalid_token(&self, why: &str) -> Refused {
-        // A reason contains no quotation mark and no backslash, except those of the audience, which
-        // is a URL.
+        // No reason needs escaping: the only variable part is the audience, a URL without quotation
+        // marks and backslashes.
         let more = format!(", error=\"invalid_token\", error_description=\"{why}\"");
         Refused { status: StatusCode::UNAUTHORIZED, reason: why.to_owned(), challenge: Some(self.challenge(&more)) }
     }
 
-    /// The refusal of a valid token without a scope for the request.
+    /// The refusal of a valid token that lacks a scope for the request.
     pub fn missing_scope(&self, scopes: &str) -> Refused {
         let more = format!(", error=\"insufficient_scope\", scope=\"{scopes}\"");
         Refused {
@@ -352,7 +354,7 @@ impl Oauth {
         }
     }
 
-    /// The refusal of a valid token that may not observe.
+    /// The refusal of a valid token that has no scope for observers.
     pub fn may_not_observe(&self) -> Refused {
         let rows = self.settings.scopes.iter().filter(|it| it.observe);
         self.missing_scope(&rows.map(|it| it.name.as_str()).collect::<Vec<_>>().join(" "))
@@ -703,7 +705,7 @@ mod tests {
         assert!(stage.oauth.admit(&*stage.clock, &new).await.is_ok());
         assert_eq!(stage.refused(&old).await.0, 401, "the old key is not accepted any more");
         assert_eq!(stage.issuer.reads.load(Ordering::SeqCst), 2);
-        // While the issuer fails, its keys are used for a day, and no longer.
+        // While the issuer fails, its keys are used for a day, but not longer.
         *stage.issuer.metadata.lock() = json!({ "issuer": "https://evil.test", "jwks_uri": "https://evil.test/keys" });
         stage.clock.advance(Duration::from_micros(FRESH_US));
         let claims = stage.claims();

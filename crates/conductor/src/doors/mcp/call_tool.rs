@@ -16,8 +16,8 @@ use conductor_gateway::tools::mcp_methods::MCP_METHODS;
 pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era: Era) -> Answer {
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let call = door.session.call(door.principal(cx), request.name.into_owned(), arguments, cx.cancel.clone());
-    // A question is bound to the tool that runs, so replace a wrapped call before any question is
-    // asked.
+    // Replace a call to `conductor_call_tool` by the call that it contains, before any question is
+    // asked: a question is bound to the tool that runs.
     let mut call = relay::unwrap(door.studio(), call);
     let is_wrapped = call.via == Via::CallTool;
     elicit::prepare(door, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
@@ -30,7 +30,7 @@ pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era
     let mut short = None;
     let mut result = match reply.into_outcome() {
         Outcome::Done(Ok(output)) => {
-            // The page of a plan shows the short id, which a person types.
+            // The page of a plan shows the plan's short id. A person types this id in a command.
             short = shows_pages.then(|| apps::short_of(door.studio(), &output.value)).flatten();
             render::success(output)
         }

@@ -1,13 +1,13 @@
-//! Completes prompt arguments and template variables from cached state only: it starts nothing and
-//! calls nothing.
+//! Completes prompt arguments and template variables. Uses only cached state: starts no program and
+//! calls no tool.
 
 use rmcp::model::{CompletionInfo, ErrorData, Reference};
 
 use crate::doors::session::Session;
 use conductor_gateway::tools::resource::Completer;
 
-/// The values for one argument, best first. Empty if the caller may not use the read tool that
-/// provides them.
+/// The values for one argument, best match first. Empty if the caller may not use the read tool
+/// that provides the values.
 pub fn complete(
     session: &Session,
     reference: &Reference,

@@ -60,13 +60,13 @@ pub struct Lifeline {
 
 /// The parameters of a connection.
 pub struct Setup {
-    /// Bytes that were already read.
+    /// Bytes of the peer that were already read.
     pub first: Vec<u8>,
     pub longest_line: usize,
     pub patience: Duration,
     pub lifeline: Lifeline,
-    /// Whether the peer has closed both directions. The end of input shows only that the peer sends
-    /// nothing more.
+    /// Tells whether the peer has closed both directions. The end of input alone shows only that
+    /// the peer sends nothing more.
     pub is_gone: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -76,8 +76,8 @@ impl Setup {
     }
 }
 
-/// Serves one connection to its end. Its running calls are then cancelled, but each still runs
-/// until its outcome is recorded.
+/// Serves one connection to its end, then cancels its running calls. Each call still runs until its
+/// outcome is recorded.
 pub async fn serve<R, W>(door: Arc<McpDoor>, mut reader: R, mut writer: W, setup: Setup)
 where
     R: AsyncRead + Unpin + Send,
@@ -90,7 +90,7 @@ where
     let stop = peer.door.shared.stop.clone();
     let (mut paused_until, mut drain_until, mut gone_check) = (None, None, None);
     let mut stopping = false;
-    // The time of the last successful write, or now while nothing waits to be written.
+    // The time of the last successful write. While nothing waits to be written, it is set to now.
     let mut last_write = Instant::now();
     loop {
         // Start all requests that were read, as long as the peer reads its answers.
@@ -135,7 +135,7 @@ where
             Some(ended) = peer.calls.next(), if !peer.calls.is_empty() => {
                 let mut next = Some(ended);
                 while let Some(ended) = next {
-                    // The reports of a call are written before its answer.
+                    // Write the reports of a call before its answer.
                     while let Ok(message) = outgoing.try_recv() {
                         peer.send(message);
                     }
@@ -192,8 +192,8 @@ struct Peer {
     /// one with the same id.
     in_flight: HashMap<RequestId, (u64, CancellationToken)>,
     last_serial: u64,
-    /// The request that all later requests wait for: `initialize`, or a list. Lists are long, so
-    /// only one list is built at a time for a peer that may not read.
+    /// The request that all later requests wait for: `initialize`, or a list. Lists are long, and
+    /// the peer may not read, so only one list is built at a time.
     awaited: Option<u64>,
     outbox: mpsc::Sender<Outgoing>,
     /// Requests to the client that have no reply yet.
@@ -295,8 +295,8 @@ impl Peer {
         }
     }
 
-    /// Another call that has already ended, so that its answer shares the write. The loop polls all
-    /// other calls again before it waits.
+    /// Returns another call that has already ended, so that both answers are sent in one write. The
+    /// loop polls the remaining calls before it waits.
     fn next_ready(&mut self) -> Option<Ended> {
         if self.out.len() < GATHER { self.calls.next().now_or_never().flatten() } else { None }
     }
@@ -304,7 +304,8 @@ impl Peer {
     fn send(&mut self, message: Outgoing) {
         match message {
             Outgoing::Notification(notification) => {
-                // A slow peer loses progress and log messages, but no answers and no changes.
+                // A slow peer loses progress and log messages, but no answers and no change
+                // notifications.
                 if !methods::may_be_lost(&notification) || self.out.len() < UNREAD / 2 {
                     self.notify(*notification);
                 }

@@ -108,8 +108,7 @@ pub fn shows_pages(door: &McpDoor, cx: &Cx) -> bool {
     extensions.is_some_and(|it| apps::is_declared(&json!({ "extensions": it })))
 }
 
-/// Whether this client can show a form. A client that declares elicitation without a kind can show
-/// forms.
+/// Whether this client can show a form. Elicitation that is declared without a kind means forms.
 pub fn shows_forms(door: &McpDoor, cx: &Cx) -> bool {
     let elicitation = capabilities(door, cx).and_then(|it| it.elicitation);
     elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none())

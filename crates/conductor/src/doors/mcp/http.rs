@@ -167,14 +167,14 @@ impl McpHttp {
     /// The state of a client with this view.
     fn door(&self, token: &Token, wanted: &Wanted) -> Arc<McpDoor> {
         let door = McpDoor::new(&self.shared, Who::Token(token.principal.clone()));
-        // A path cannot name a toolset, so this cannot fail because of an unknown toolset.
+        // A path cannot contain the name of a toolset, so this does not fail.
         if let Ok(view) = View::of(&self.shared.studio, wanted) {
             door.session.set_view(view.within(&self.shared.studio, token));
         }
         door
     }
 
-    /// Opens a session for a client of the older era.
+    /// Opens a session for a client of the legacy era.
     async fn open(&self, id: RequestId, request: ClientRequest, token: &Token, wanted: &Wanted) -> Response {
         let session = self.sessions.open(&self.shared, token.session.clone(), self.door(token, wanted));
         let taken = Arc::clone(&session).take(Incoming::Request(id, Box::new(request)), &self.shared).await;
@@ -188,7 +188,8 @@ impl McpHttp {
         response
     }
 
-    /// The stream of changes of a session, or the rest of a response stream whose connection broke.
+    /// Answers a GET with the change notifications of a session, or with the rest of a response
+    /// stream whose connection broke.
     fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>, token: &Token) -> Response {
         if !accepts(headers, EVENTS) {
             return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must contain text/event-stream");

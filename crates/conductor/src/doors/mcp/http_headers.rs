@@ -72,7 +72,7 @@ pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result
     Ok(Era::Modern)
 }
 
-/// The HTTP status of an error. `is_whole` is true if the request had all required members of
+/// The HTTP status of an error. `is_whole` is true if the request has all required members of
 /// `_meta`.
 pub fn status(code: ErrorCode, is_whole: bool) -> StatusCode {
     match code {
@@ -142,7 +142,7 @@ fn repeats_arguments(headers: &HeaderMap, properties: Option<&Value>, arguments:
     Ok(())
 }
 
-/// The only value of a header. A second one is refused: a proxy may route by either.
+/// The value of a header. A repeated header is refused, because a proxy may route by either value.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, String> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -152,7 +152,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Str
     }
 }
 
-/// A value that is not printable ASCII is sent as `=?base64?...?=`.
+/// Decodes a header value. Text that is not printable ASCII is sent as `=?base64?...?=`.
 fn decode(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|it| it.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),

@@ -1,4 +1,4 @@
-//! Sessions of clients of the older era over HTTP, and the events of their response streams.
+//! HTTP sessions of legacy clients, and the events of their response streams.
 //!
 //! A session belongs to the token that opened it; for other tokens it does not exist. Not here:
 //! HTTP itself (`http`).
@@ -107,7 +107,7 @@ pub struct HttpSession {
     asked: Mutex<HashMap<RequestId, oneshot::Sender<Result<Value, ErrorData>>>>,
     streams: Mutex<VecDeque<Arc<EventStream>>>,
     last_number: AtomicU64,
-    /// Locked while the session's only stream of changes is open.
+    /// Locked while the session's only stream of change notifications is open.
     changes: Arc<tokio::sync::Mutex<Option<Watch>>>,
     /// Cancels every request.
     cancel: CancellationToken,
@@ -129,7 +129,7 @@ impl HttpSession {
         }
     }
 
-    /// The time of the last request. `None` while a request is running.
+    /// The time since when the session is idle. `None` while a request is running.
     fn idle_since(&self) -> Option<Instant> {
         self.in_flight.lock().is_empty().then(|| *self.used.lock())
     }
@@ -201,8 +201,8 @@ impl HttpSession {
         Some((Arc::clone(found), number.checked_add(1)?))
     }
 
-    /// Locks the change notifications of this session for its only stream of changes. Fails if
-    /// another stream holds the lock.
+    /// Locks the change notifications of this session for one stream. Fails if another stream holds
+    /// the lock.
     pub fn changes(&self) -> Result<OwnedMutexGuard<Option<Watch>>, TryLockError> {
         let mut changes = Arc::clone(&self.changes).try_lock_owned()?;
         if changes.is_none() {
@@ -227,7 +227,7 @@ struct EventState {
     kept_bytes: usize,
     /// The number of the first event that no response has read.
     read: u64,
-    /// The HTTP status of an answer without earlier events. `None` until the request has ended.
+    /// The HTTP status if the answer is the only event. `None` until the request has ended.
     ended: Option<StatusCode>,
 }
 
@@ -254,7 +254,7 @@ impl EventStream {
         fits
     }
 
-    /// Ends the stream, with the answer unless its request was cancelled.
+    /// Ends the stream. `answer` is its last event; it is absent if the request was cancelled.
     fn end(&self, answer: Option<Bytes>, status: StatusCode) {
         let mut state = self.state.lock();
         state.events.extend(answer);
@@ -350,7 +350,7 @@ pub async fn run(
 fn store(message: Outgoing, session: Option<&HttpSession>, stream: &EventStream) -> bool {
     match message {
         Outgoing::Notification(notification) => {
-            // A client that reads slowly loses reports, never answers or changes.
+            // A client that reads slowly loses reports, but no answers and no change notifications.
             let may_be_lost = methods::may_be_lost(&notification);
             let limit = if may_be_lost { KEPT_BYTES / 2 } else { KEPT_BYTES };
             stream.push(wire::notification(*notification), limit) || may_be_lost

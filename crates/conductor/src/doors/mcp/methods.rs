@@ -28,13 +28,14 @@ pub struct Cx {
     pub token: Option<Principal>,
 }
 
-/// A message of a running request to its client.
+/// A message that a running request sends to its client.
 pub enum Outgoing {
     Notification(Box<ServerNotification>),
     Request { request: Box<ServerRequest>, reply: oneshot::Sender<Result<Value, ErrorData>> },
 }
 
-/// Whether a client that reads slowly may lose this notification: a report, but never a change.
+/// Whether a client that reads slowly may lose this notification. True for progress and log
+/// messages, false for change notifications.
 pub fn may_be_lost(notification: &ServerNotification) -> bool {
     matches!(
         notification,

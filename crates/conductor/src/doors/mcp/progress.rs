@@ -30,7 +30,7 @@ pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities 
     capabilities
 }
 
-/// The log level that a legacy client sets for its session.
+/// Converts the log level that a legacy client sets for its session.
 pub fn level_asked(request: &SetLevelRequestParams) -> LogLevel {
     level_in(request.level)
 }
@@ -57,7 +57,7 @@ struct Reports {
     studio: Arc<Studio>,
 }
 
-/// State of the messages sent so far: progress must increase, and the send times limit the rate.
+/// The progress messages sent so far. Progress must increase, and the times limit the rate.
 #[derive(Default)]
 struct Sent {
     done: Option<f64>,

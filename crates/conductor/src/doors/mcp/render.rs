@@ -1,5 +1,5 @@
-//! Renders a reply for each dialect. Structured value and text are rendered in one place, because a
-//! later protocol version may change this pair.
+//! Renders a reply for each dialect. The structured value and its text are rendered here only,
+//! because a later protocol version may change how they belong together.
 
 use conductor_core::error::{Code, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use conductor_gateway::pipeline::call::{Content, Output};
 
-/// The result of a tool, including its own error results.
+/// The result of a call that ran. A plugin may mark its own result as an error.
 pub fn success(output: Output) -> CallToolResult {
     let (structured, is_error) = (output.is_structured(), output.is_error);
     let (value, text, blocks) = output.into_parts();
@@ -32,7 +32,8 @@ pub fn unknown_tool(error: &ToolError) -> ErrorData {
     )
 }
 
-/// The bare value of the direct dialect, with blocks that are not text in a separate member.
+/// The result in the direct dialect: the value itself. Blocks that are not text are in a separate
+/// member.
 pub fn direct_success(output: Output) -> Value {
     let is_error = output.is_error;
     let (mut value, _, blocks) = output.into_parts();

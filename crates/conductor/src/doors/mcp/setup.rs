@@ -27,7 +27,7 @@ pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// The file already has the wanted content.
+    /// The file already has the required content.
     Unchanged {
         file: PathBuf,
     },
@@ -60,7 +60,7 @@ pub fn snippet(client: &Client, launch: &Launch) -> String {
     client.format.set("", place(client), &client.fields(launch)).unwrap_or_default()
 }
 
-/// Adds our entry, or updates its command. Every other byte of the file stays.
+/// Adds our entry, or updates the command in it. No other byte of the file changes.
 pub fn apply(client: &Client, places: &Places, launch: &Launch) -> Result<Done, SetupError> {
     let Some(file) = client.file(places) else { return Ok(Done::NoFile) };
     let folder = file.parent().unwrap_or(Path::new(".")).to_owned();

@@ -47,7 +47,7 @@ impl Exit {
     }
 }
 
-/// The hello message: the first line to the daemon.
+/// The hello message, which is the first line that the proxy sends to the daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Hello {
     /// If absent, the configuration selects the tools.
@@ -108,7 +108,7 @@ async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -
     }
 }
 
-/// Reads exactly one line; bytes after it belong to the client.
+/// Reads the first line, and returns it with the bytes that follow. Those bytes are for the client.
 async fn read_line(stream: &mut Stream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     loop {

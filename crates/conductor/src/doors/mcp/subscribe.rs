@@ -52,7 +52,7 @@ impl Announcements {
     pub fn take(&mut self, now: u64) -> Vec<Change> {
         let due: Vec<Change> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
-        // An announcement older than its window does not delay the next one.
+        // Forget announcements that are older than their window: they do not delay the next one.
         self.last.retain(|_, last| *last + URI_WINDOW_US > now);
         for change in &due {
             self.due.remove(change);
@@ -64,7 +64,7 @@ impl Announcements {
     }
 }
 
-/// The stream of announcements of one listener.
+/// The change announcements for one client.
 pub struct Watch {
     studio: Arc<Studio>,
     events: Listener,
@@ -93,7 +93,7 @@ impl Watch {
         }
     }
 
-    /// Waits for the next announcements among those `wanted`. `None` when the studio has ended.
+    /// Waits for the next announcements that `wanted` selects. `None` when the studio has ended.
     pub async fn next(&mut self, wanted: impl Fn(&Change) -> bool) -> Option<News> {
         loop {
             let now = self.studio.clock.now().0;

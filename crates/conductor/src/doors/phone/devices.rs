@@ -1,7 +1,7 @@
 //! Paired phones and the one-time secrets that pair them.
 //!
 //! A secret is in memory only. A paired phone is stored in `state/phones.json` with the digest of
-//! its key, so that it survives a restart. The file has a seal with a key of this home: another
+//! its key, so that it survives a restart. The file has a MAC with a key of this home, so another
 //! program cannot add a phone by writing the file. Not here: who may pair a phone. The human door
 //! checks that before it calls [`Devices::offer`].
 

@@ -1,7 +1,7 @@
-//! Tells a person through a topic of ntfy that a request waits.
+//! Notifies a person through an ntfy topic that a request waits.
 //!
-//! The message is the same for every request: a topic is not protected, so it contains no name, no
-//! content and no link.
+//! The message is the same for every request. It contains no name, no content and no link, because
+//! a topic is not protected.
 
 use super::Phone;
 use super::devices::Devices;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 const TITLE: &str = "Conductor";
 const MESSAGE: &str = "A request waits for your answer.";
-/// After a message, requests that start to wait within this time send no further message.
+/// Time after a message during which further requests cause no message.
 const QUIET_US: u64 = 15_000_000;
 
 /// Runs until the daemon stops.
@@ -52,7 +52,7 @@ pub async fn run(phone: Arc<Phone>, stop: CancellationToken) {
             Ok(ready) => {
                 let sent = ready.post(&topic).header("Title", TITLE).body(MESSAGE).send().await;
                 client = Some(ready);
-                // The address is not logged: who knows the topic can read it.
+                // The address is not logged, because anyone who knows the topic can read it.
                 let sent = sent.and_then(reqwest::Response::error_for_status);
                 sent.map(drop).map_err(|error| error.without_url().to_string())
             }

@@ -1,8 +1,8 @@
 //! Shares the open questions of this rig, and applies the decisions of people on other rigs.
 //!
-//! The first stored decision about a question is the only one: the server refuses a second. This
-//! rig trusts neither the server nor the sender. It checks the signature, the key, the question as
-//! it is now, the policy, the time and the tier (`conductor_core::cluster::decision::judge`).
+//! The first stored decision about a question is final: the server refuses a second one. This rig
+//! trusts neither the server nor the sender. It checks the signature, the key, the question as it
+//! is now, the policy, the time and the tier (`conductor_core::cluster::decision::judge`).
 
 use super::{LinkError, Session};
 use conductor_core::audit::record::EventName;
@@ -29,7 +29,8 @@ async fn share(session: &Session, link: &Link) -> Result<std::convert::Infallibl
     let mut events = session.studio.events.listen(Event::is_approval);
     let mut decisions = link.subscribe(format!("decide.{rig}.*")).await?;
     let mut shared = None;
-    // Decisions that were judged and refused. The server keeps them, so they are not judged again.
+    // Decisions that this rig has refused. The server still stores them, but they are not judged
+    // again.
     let mut refused = BTreeSet::new();
     loop {
         let questions = open_questions(session);
@@ -55,8 +56,8 @@ async fn share(session: &Session, link: &Link) -> Result<std::convert::Infallibl
             },
             message = decisions.next() => {
                 let Some((subject, _)) = message else { return Err(LinkError::Lost) };
-                // The message itself proves nothing: the server also forwards decisions that it did
-                // not store. Read the stored one.
+                // Do not trust the message: the server also forwards decisions that it did not
+                // store. Read the stored decision.
                 if let Some(id) = subject.rsplit('.').next().and_then(|it| Uuid::parse_str(it).ok()) {
                     look(session, link, id, &mut refused).await?;
                 }

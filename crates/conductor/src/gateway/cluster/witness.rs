@@ -1,8 +1,9 @@
 //! Publishes the audit log to its witness.
 //!
-//! The log is the queue, and the last message of the witness is the place in it. After an outage of
-//! any length, publishing continues after the last record that the server has. Each message names
-//! the number of the message before it, so the server stores no record twice and leaves out none.
+//! The log serves as the queue, and the last message of the witness is the position in it. After an
+//! outage of any length, publishing continues after the last record that the server has. Each
+//! message names the number of the message before it, so the server stores no record twice and
+//! leaves out none.
 
 use super::{LinkError, Session};
 use conductor_core::cluster::witness::{LastRecord, checkpoint_id, record_id};
@@ -13,17 +14,17 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use std::path::PathBuf;
 
-/// Records per batch, and the number of messages that wait for the server at once.
+/// Number of records per batch, and maximum number of messages without a confirmation.
 const BATCH: usize = 256;
 const AT_ONCE: usize = 64;
 /// The time after which the log is read again even without an event.
 const LOOK_US: u64 = 500_000;
-/// Failures to publish in a row after which the connection is opened again.
+/// Number of consecutive failures to publish after which the connection is opened again.
 const MAX_FAILURES: u32 = 3;
 
 /// Publishes until the connection is lost or the log does not continue the witness.
 pub async fn run(session: &Session, link: &Link) -> String {
-    // Subscribe before the first look, so that no later record is missed.
+    // Subscribe before the log is read for the first time, so that no later record is missed.
     let mut events = session.studio.events.observe();
     let mut failures = 0;
     loop {
@@ -34,7 +35,8 @@ pub async fn run(session: &Session, link: &Link) -> String {
             Err(Stop::OtherLog(why)) => {
                 session.log.error(format_args!("cluster: {why}"));
                 session.shared.note(|it| it.error = Some(why));
-                // The rest of the connection goes on. A person has to look at the log.
+                // Publish nothing more, but keep the connection for everything else. A person must
+                // check the log.
                 return std::future::pending().await;
             }
             Err(Stop::Disk(why)) => {
@@ -46,7 +48,7 @@ pub async fn run(session: &Session, link: &Link) -> String {
 }
 
 enum Stop {
-    /// The witness has another last message than expected.
+    /// The last message of the witness is not the expected one.
     Again,
     Link(LinkError),
     OtherLog(String),

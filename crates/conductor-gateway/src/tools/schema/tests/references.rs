@@ -1,5 +1,7 @@
 use super::*;
 
+/// The reference is refused before any file is opened: opening a pipe would block until another
+/// process writes.
 #[test]
 fn a_reference_to_a_file_opens_no_file() {
     struct Reads;

@@ -214,7 +214,7 @@ pub static CLIENTS: [Client; 15] = [
         title: "GitHub Copilot CLI",
         files: &[home(".copilot/mcp-config.json")],
         transport: Some("local"),
-        // Shows the model all tools. The client still asks the person about each call.
+        // Lets the model use all tools. The client still asks the person about each call.
         more: &[("tools", r#"["*"]"#)],
         skills: &[home(".copilot/skills")],
         ..USUAL

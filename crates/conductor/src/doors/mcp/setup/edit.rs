@@ -53,7 +53,7 @@ pub struct Place<'a> {
 pub struct Field {
     pub key: &'static str,
     pub value: Value,
-    /// A person may change a field that is not required; an update then keeps the present value.
+    /// An update sets only required fields. A person may change the others.
     pub is_required: bool,
 }
 
@@ -65,7 +65,8 @@ pub fn object(fields: &[Field]) -> Map<String, Value> {
 /// A range, and the text that replaces it. An empty range is an insertion.
 pub type Splice = (Range<usize>, String);
 
-/// Applies splices that do not overlap. An insertion at the start of a replacement comes first.
+/// Applies splices that do not overlap. If an insertion and a replacement start at the same byte,
+/// the insertion comes first.
 pub fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
     splices.sort_by_key(|(range, _)| (range.start, range.end));
     let mut result = String::with_capacity(text.len());

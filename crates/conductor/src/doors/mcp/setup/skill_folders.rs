@@ -1,7 +1,7 @@
 //! Copies the skills to a client that reads them from a folder.
 //!
-//! A copy has a small file with its digest. A skill that a person changed, or that came from
-//! elsewhere, is neither replaced nor removed.
+//! Next to each copy is a file with its digest. A skill that a person has changed, or that is not
+//! from Conductor, is neither replaced nor removed.
 
 use std::io;
 use std::path::{Path, PathBuf};

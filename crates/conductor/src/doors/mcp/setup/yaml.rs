@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Option<Node>, Fault> {
             (Event::StreamEnd, _) => return Ok(root.filter(|it: &Node| !(it.is_null() && it.span.is_empty()))),
             (Event::StreamStart | Event::DocumentStart(_) | Event::Nothing, _) => {}
             (Event::DocumentEnd, span) => {
-                // The span of an implicit end is empty, or is the start of the next document.
+                // If the end is implicit, its span is empty, or is the start of the next document.
                 if text.get(span.clone()).is_some_and(|it| it.starts_with("...")) {
                     return Err(Fault::at(
                         text,
