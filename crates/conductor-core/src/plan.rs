@@ -253,15 +253,18 @@ pub enum RowList {
     Deciders,
     /// The list `[[cluster.rigs]]`.
     Rigs,
+    /// The list `[[tools.filesystem.roots]]`.
+    Folders,
 }
 
 impl RowList {
-    /// The section and the key of the list, and the word for one row.
-    pub const fn path(self) -> (&'static str, &'static str, &'static str) {
+    /// The path of the section, the key of the list, and the word for one row.
+    pub const fn path(self) -> (&'static [&'static str], &'static str, &'static str) {
         match self {
-            Self::Tokens => ("http", "tokens", "token"),
-            Self::Deciders => ("cluster", "deciders", "decider"),
-            Self::Rigs => ("cluster", "rigs", "rig"),
+            Self::Tokens => (&["http"], "tokens", "token"),
+            Self::Deciders => (&["cluster"], "deciders", "decider"),
+            Self::Rigs => (&["cluster"], "rigs", "rig"),
+            Self::Folders => (&["tools", "filesystem"], "roots", "folder"),
         }
     }
 }

@@ -198,9 +198,9 @@ impl<'a> Editor<'a> {
 
     /// Adds or removes a row of a list, such as `[[http.tokens]]`.
     pub fn change_token(&mut self, list: RowList, change: TokenChange<'_>) -> Result<(), PlanError> {
-        let (section, key, what) = list.path();
+        let (sections, key, what) = list.path();
         let name_of = |row: &Value| row.get("name").and_then(Value::as_str).map(str::to_owned);
-        let held = self.view.tree.pointer(&format!("/{section}/{key}")).and_then(Value::as_array);
+        let held = self.view.tree.pointer(&format!("/{}/{key}", sections.join("/"))).and_then(Value::as_array);
         let at = |name: Option<String>| held.into_iter().flatten().position(|it| name_of(it) == name);
         match change {
             TokenChange::Add(members) => {
@@ -209,15 +209,20 @@ impl<'a> Editor<'a> {
                     let message = format!("there is already a {what} {:?}", name.unwrap_or_default());
                     return Err(PlanError::Refused { message });
                 }
-                self.append(&format!("[[{section}.{key}]]"), members, |tree| {
-                    let table = tree.as_object_mut()?.entry(section).or_insert_with(|| json!({})).as_object_mut()?;
-                    let rows = table.entry(key).or_insert_with(|| json!([])).as_array_mut()?;
+                let head = format!("[[{}.{key}]]", sections.join("."));
+                let appended = self.append(&head, members, |tree| {
+                    let table = sections.iter().try_fold(tree, |tree, section| {
+                        Some(tree.as_object_mut()?.entry(*section).or_insert_with(|| json!({})))
+                    })?;
+                    let rows = table.as_object_mut()?.entry(key).or_insert_with(|| json!([])).as_array_mut()?;
                     rows.push(Value::Object(members.clone()));
                     Some(())
-                })
+                });
+                // A list that is written as `key = [...]` can only be extended in its place.
+                appended.or_else(|_| self.insert(&path(sections), key, None, members))
             }
             TokenChange::Remove(name) => match at(Some(name.to_owned())) {
-                Some(index) => self.remove(&path(&[section]), key, index),
+                Some(index) => self.remove(&path(sections), key, index),
                 None => Err(PlanError::Refused { message: format!("there is no {what} {name:?} in config.toml") }),
             },
         }

@@ -279,6 +279,9 @@ pub struct McpStart {
     /// List tool names with underscores (safe) or with dots (dotted)
     #[arg(long, value_name = "safe|dotted", value_parser = ["safe", "dotted"])]
     pub tool_names: Option<String>,
+    /// Ask for read access to these folders; a person accepts it with `conductor config accept`
+    #[arg(long, value_name = "DIR", num_args = 0..)]
+    pub folders: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -9,9 +9,14 @@ use crate::doors::mcp::setup::clients::{CLIENTS, Client, Launch, Places, Platfor
 use crate::doors::mcp::setup::{self, Status, skill_folders};
 use crate::doors::mcp::stdio::{self, Exit, Hello};
 use crate::home::Home;
+use conductor_core::config::{self, Surroundings};
+use conductor_core::plan::{self, RowList, TokenChange};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Environment;
+use conductor_hosts::system::ids::{Ids as _, RandomIds};
 use conductor_hosts::system::signals::interrupted;
-use serde_json::json;
+use serde_json::{Map, json};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -22,10 +27,16 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn run(command: McpCommand, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     match command {
-        McpCommand::Start(start) => match start.transport {
-            Transport::Stdio => over_stdio(&start, home),
-            Transport::Http => over_http(&start, home, out),
-        },
+        McpCommand::Start(start) => {
+            // A client that cannot get its folders can still use the other tools.
+            if let Err(reason) = request_folders(&start.folders, home) {
+                say(&format!("the folders were not requested: {reason}"));
+            }
+            match start.transport {
+                Transport::Stdio => over_stdio(&start, home),
+                Transport::Http => over_http(&start, home, out),
+            }
+        }
         McpCommand::Setup(args) => set_up(&args, home, environment, out),
     }
 }
@@ -174,6 +185,56 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     }
 }
 
+/// Adds folders to `config.toml`. This grants nothing: the daemon holds the new rows back until a
+/// person accepts them. The daemon must run first, because it trusts the file of a new home.
+fn request_folders(folders: &[String], home: &Home) -> Result<(), String> {
+    let wanted: Vec<&String> = folders.iter().filter(|it| !it.is_empty()).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    drop(connect_or_start(home).map_err(|it| it.to_string())?);
+    let file = home.config_file();
+    let fault = |it: io::Error| format!("{}: {it}", file.display());
+    let before = atomic_file::read(&file).map_err(fault)?;
+    let text = std::str::from_utf8(&before).map_err(|it| format!("{}: {it}", file.display()))?;
+    let listed = config::load(text).config.map(|it| it.tools.roots).unwrap_or_default();
+    let mut names: BTreeSet<String> = listed.iter().map(|it| it.name.clone()).collect();
+    let mut after = before.clone();
+    let new: Vec<&String> = wanted.into_iter().filter(|path| !listed.iter().any(|it| it.path == **path)).collect();
+    for path in &new {
+        let name = folder_name(path, &names);
+        let row = Map::from_iter([("name".to_owned(), json!(name)), ("path".to_owned(), json!(path))]);
+        let (change, about) = (TokenChange::Add(&row), format!("Add the folder {path}"));
+        let draft = plan::draft_token(&after, RowList::Folders, change, about, &Surroundings::default());
+        after = draft.map_err(|it| it.to_string())?.result;
+        names.insert(name);
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    let unchanged = || match atomic_file::read(&file)? == before {
+        true => Ok(()),
+        false => Err(io::Error::other("the file was changed by another program; start the client again")),
+    };
+    atomic_file::replace_if(&file, &after, 0o600, &RandomIds.v4().simple().to_string(), unchanged).map_err(fault)?;
+    for path in new {
+        say(&format!("{path} waits for your approval: run `conductor config accept`, or open the console"));
+    }
+    Ok(())
+}
+
+/// A name for a folder that no other folder has, made from the last part of its path.
+fn folder_name(path: &str, taken: &BTreeSet<String>) -> String {
+    let last = path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().unwrap_or_default();
+    let mut base: String =
+        last.to_lowercase().chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).take(24).collect();
+    if !base.starts_with(|it: char| it.is_ascii_lowercase()) {
+        base.insert_str(0, "folder-");
+    }
+    let numbered = (2..).map(|it| format!("{base}-{it}"));
+    std::iter::once(base.clone()).chain(numbered).find(|it| !taken.contains(it)).unwrap_or(base)
+}
+
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", super::out::plain(line));
 }
@@ -198,13 +259,7 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     }
     let view = args.view.as_ref().map(|it| format!("/x/{it}")).unwrap_or_default();
     let path = if args.read_only { format!("{view}/readonly") } else { view };
-    let mut client = match ControlClient::connect(&home.control_socket()) {
-        Err(ClientError::NoDaemon) => {
-            start_daemon(home)?;
-            wait_for_daemon(home)?
-        }
-        other => other?,
-    };
+    let mut client = connect_or_start(home)?;
     let opened = client.ask("http.open", json!({ "address": format!("127.0.0.1:{}", args.port) }))?;
     say(&format!("MCP over HTTP at {}{path}", text(&opened, "url")));
     say(&format!("Bearer token in {}", text(&opened, "token_file")));
@@ -228,6 +283,17 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     client.finish();
     runtime.shutdown_background();
     Ok(Verdict::Good)
+}
+
+/// Connects to the daemon of this home, and starts it if it does not run.
+fn connect_or_start(home: &Home) -> Result<ControlClient, Failure> {
+    match ControlClient::connect(&home.control_socket()) {
+        Err(ClientError::NoDaemon) => {
+            start_daemon(home)?;
+            wait_for_daemon(home)
+        }
+        other => Ok(other?),
+    }
 }
 
 fn wait_for_daemon(home: &Home) -> Result<ControlClient, Failure> {

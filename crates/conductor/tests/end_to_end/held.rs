@@ -366,6 +366,45 @@ fn a_person_accepts_and_only_a_person() {
     assert!(log.contains("\"event\":\"policy.changed\""));
 }
 
+/// The form of an AI client can name folders. `mcp start --folders` requests them; only a person
+/// grants them.
+#[test]
+fn folders_from_the_form_of_a_client_wait_for_a_person() {
+    let rig = Rig::new();
+    let shut = rig.room.path().join("shut").display().to_string();
+    let open = rig.room.path().join("open").display().to_string();
+    let start = |folders: &[&str]| {
+        let arguments = [&["mcp", "start", "--folders"], folders].concat();
+        text(&rig.studio.run(&arguments).stderr)
+    };
+    let comment = "# my notes\n";
+    rig.studio.save(&format!("{comment}{}", rig.config()));
+    // An empty field of the form requests nothing, and neither does a folder that is granted.
+    for nothing in [&[][..], &[""], &[&open]] {
+        assert_eq!(start(nothing), "", "{nothing:?}");
+    }
+    assert!(rig.held().is_empty());
+
+    let said = start(&[&open, &shut]);
+    assert!(said.contains(&format!("{shut} waits for your approval")) && !said.contains(&open), "{said}");
+    until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
+    rig.nothing_widened("a folder from the form of a client");
+    // A second start does not request it again.
+    assert_eq!(start(&[&open, &shut]), "");
+    let file = std::fs::read_to_string(rig.studio.config_file()).unwrap();
+    assert!(file.starts_with(comment) && file.matches(&shut).count() == 1, "{file}");
+    // A path that the configuration cannot contain is reported, and nothing is written.
+    let said = start(&["not/absolute"]);
+    assert!(said.contains("the folders were not requested") && said.contains("absolute"), "{said}");
+    assert_eq!(std::fs::read_to_string(rig.studio.config_file()).unwrap(), file);
+
+    rig.studio.accept();
+    let read = rig.call("filesystem.read", &json!({ "path": rig.room.path().join("shut/note.txt") }));
+    assert!(read.to_string().contains("private"), "{read}");
+    let write = rig.call("filesystem.write", &json!({ "path": rig.room.path().join("shut/new"), "content": "x" }));
+    assert!(write["result"].is_null(), "{write}");
+}
+
 #[test]
 fn closed_defaults_end_when_a_person_accepts() {
     let mut rig = Rig::new();
