@@ -107,7 +107,7 @@ export interface State {
 
 export interface SessionNow { session: string; opened_at: Timestamp; last_seen: Timestamp; expires_at: Timestamp; is_open: boolean }
 
-/** As `conductor_get_status`. */
+/** The same as the answer of `conductor_get_status`. */
 export interface Status {
   daemon_running: boolean;
   lifecycle_state: 'Init' | 'Starting' | 'Running' | 'Reloading' | 'Degraded' | 'Reconnecting' | 'Stopping' | 'Stopped';

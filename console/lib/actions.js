@@ -1,5 +1,5 @@
-// Actions of a person in the page: tool calls (confirmed once if policy asks), decisions, and short
-// messages about their results.
+// Actions of a person in the page: tool calls (confirmed once if policy requires it), decisions, and
+// short messages about their results.
 
 import { html, render, nothing } from '../vendor/lit.js';
 import * as api from './api.js';
@@ -69,8 +69,9 @@ export function dialog(title, body, buttons) {
 }
 
 /**
- * Calls a tool as the person. If policy asks for confirmation, shows the effective target once and
- * repeats the identical call with the confirmation. Returns null after an error, which it shows.
+ * Calls a tool as the person. If policy requires an approval, shows the effective target once and
+ * repeats the identical call with the confirmation. Returns null if the person cancels,
+ * or after an error, which is shown.
  * @param {string} tool
  * @param {JsonObject} args
  * @param {{ quiet?: boolean }} [options] with `quiet`, errors are thrown instead of shown

@@ -1,4 +1,5 @@
-// Connect: AI clients on this machine, and the clients that are connected now.
+// Connect: the AI clients on this machine, the clients that called a tool recently, and the open
+// consoles.
 
 import { html, nothing } from '../vendor/lit.js';
 import * as api from '../lib/api.js';

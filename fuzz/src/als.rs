@@ -39,17 +39,18 @@ fn edit(u: &mut Unstructured<'_>) -> arbitrary::Result<Option<LiveEdit>> {
     })
 }
 
-/// If the bytes are not a Set, they choose the edits of a new Set.
+/// If the bytes are a Set, their second half selects its edits. Otherwise all bytes select the
+/// edits of a new Set.
 pub fn check(data: &[u8]) {
     let own = std::str::from_utf8(data).ok().and_then(|text| Document::from_xml(text.to_owned()).ok());
     let choices = if own.is_some() { &data[data.len() / 2..] } else { data };
     let is_own = own.is_some();
-    let document = own.unwrap_or_else(|| Document::new_set().expect("a new Set"));
+    let document = own.unwrap_or_else(|| Document::new_set().expect("a new Set cannot be created"));
     let text = &document.to_xml();
     if is_own {
         assert_eq!(written(&document).as_bytes(), data, "an unedited Set was written with other bytes");
     }
-    let zipped = Document::open(&document.to_als(), DEFAULT_XML_LIMIT).expect("a written Set can be opened");
+    let zipped = Document::open(&document.to_als(), DEFAULT_XML_LIMIT).expect("a written Set cannot be opened");
     assert_eq!(zipped.to_xml(), *text);
     let before = faults(&document).len();
     let mut set = OpenSet::new(document);
@@ -62,13 +63,13 @@ pub fn check(data: &[u8]) {
         }
         applied += 1;
         let xml = set.document().to_xml();
-        let again = Document::from_xml(xml.clone()).expect("an edited Set can be opened");
+        let again = Document::from_xml(xml.clone()).expect("an edited Set cannot be opened");
         assert_eq!(again.to_xml(), xml);
-        assert_eq!(faults(&again), faults(set.document()), "the edited Set reads differently");
+        assert_eq!(faults(&again), faults(set.document()), "opening the edited Set again changed its faults");
         assert!(before > 0 || faults(&again).is_empty(), "an edit made the Set inconsistent: {:?}", faults(&again));
     }
     if applied > 0 {
-        set.undo(applied, &Guard::default()).expect("every edit can be undone");
+        set.undo(applied, &Guard::default()).expect("the edits cannot be undone");
     }
     assert_eq!(set.document().to_xml(), *text, "undo did not restore the text");
 }

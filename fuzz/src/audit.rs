@@ -40,14 +40,18 @@ fn log(texts: &[&str]) -> (Vec<u8>, String) {
         let entry = Entry::Event { principal: None, conn: None, event: EventName::ConfigLoaded, detail };
         chain.append(&stamp(seq), &entry, &mut bytes);
     }
-    let (seq, hash) = chain.last().expect("the log has records");
+    let (seq, hash) = chain.last().expect("the log has no records");
     let checkpoint = Checkpoint { log_id, seq, hash, ts: stamp(seq).ts };
     (bytes, checkpoint.sign(&key()))
 }
 
 pub fn check(data: &[u8]) {
     let (first, second) = split(data);
-    assert_eq!(verify(&[&[first, second].concat()], ""), verify(&[first, second], ""), "chunks changed the report");
+    assert_eq!(
+        verify(&[&[first, second].concat()], ""),
+        verify(&[first, second], ""),
+        "the report depends on the chunks"
+    );
     let mut u = Unstructured::new(data);
     let (Ok(place), Ok(flip)) = (u.arbitrary::<u16>(), u.int_in_range(1..=255u8)) else { return };
     let Ok(text) = std::str::from_utf8(u.take_rest()) else { return };
@@ -57,10 +61,10 @@ pub fn check(data: &[u8]) {
     assert_eq!((report.verdict, report.records), (Verdict::Intact, texts.len() as u64 + 1), "{:?}", report.faults);
     let place = usize::from(place) % bytes.len();
     bytes[place] ^= flip;
-    // The seeded mistake: the case of a letter in a hash does not matter.
+    // The seeded mistake: a change of the case of a letter (bit 0x20) is ignored.
     if SEEDED && flip == 0x20 {
         bytes[place] ^= flip;
     }
     let report = verify(&[&bytes], &checkpoint);
-    assert_ne!(report.verdict, Verdict::Intact, "a changed byte at {place} was not found");
+    assert_ne!(report.verdict, Verdict::Intact, "the changed byte at {place} was not detected");
 }

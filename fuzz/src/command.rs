@@ -77,7 +77,7 @@ pub fn check(data: &[u8]) {
     let templates = [template()];
     if let (Some(words), Some(rest)) = (words, argv.get(1..)) {
         let values = templates[0].values(rest);
-        let (_, named) = by_name(&templates, "log", &values).expect("the same values fill the template");
+        let (_, named) = by_name(&templates, "log", &values).expect("the same values do not fill the template by name");
         assert_eq!(named.len(), words.len());
     }
 }

@@ -24,7 +24,7 @@ fn read(text: &str) -> (Option<Config>, usize) {
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (config, errors) = read(text);
-    assert!(config.is_some() || errors > 0, "a refused file has an error");
+    assert!(config.is_some() || errors > 0, "a file was refused without an error");
     let Ok(table) = toml::from_str::<toml::Table>(text.strip_prefix('\u{feff}').unwrap_or(text)) else {
         assert!(config.is_none(), "`toml` refuses a file that we accept");
         return;

@@ -31,7 +31,7 @@ pub fn check(data: &[u8]) {
     let parts = lines(&[first, second]);
     // A line that is too long may be reported before its end is read.
     let same = whole.iter().zip(&parts).take_while(|(a, b)| a.is_some() && b.is_some()).all(|(a, b)| a == b);
-    assert!(same && (whole.len() == parts.len() || parts.contains(&None)), "chunks changed the lines");
+    assert!(same && (whole.len() == parts.len() || parts.contains(&None)), "the lines depend on the chunks");
     for line in whole.into_iter().flatten() {
         match read(&line) {
             Err(error) => {

@@ -15,7 +15,7 @@ fn decode(chunks: &[&[u8]]) -> Vec<Body> {
                 Heard::SysEx(bytes) => Body::SysEx(bytes.into()),
             });
         });
-        // The seeded mistake: a chunk that ends inside a control change loses its first data byte.
+        // The seeded mistake: if a chunk ends inside a control change, the control change is lost.
         if SEEDED && matches!(chunk, [.., 0xB0..=0xBF, 0..=0x7F]) {
             decoder.reset();
         }
@@ -26,15 +26,15 @@ fn decode(chunks: &[&[u8]]) -> Vec<Body> {
 pub fn check(data: &[u8]) {
     let (first, second) = split(data);
     let bodies = decode(&[&[first, second].concat()]);
-    assert_eq!(bodies, decode(&[first, second]), "chunks changed the messages");
+    assert_eq!(bodies, decode(&[first, second]), "the messages depend on the chunks");
     let mut bytes = Vec::new();
     for body in &bodies {
         let start = bytes.len();
-        encode(body, &mut bytes).expect("a decoded message has bytes");
+        encode(body, &mut bytes).expect("a decoded message cannot be encoded");
         if !matches!(body, Body::SysEx(_)) {
-            let message = wmidi::MidiMessage::try_from(&bytes[start..]).expect("wmidi reads the message");
+            let message = wmidi::MidiMessage::try_from(&bytes[start..]).expect("wmidi refuses the message");
             assert_eq!(message.to_vec(), &bytes[start..]);
         }
     }
-    assert_eq!(bodies, decode(&[&bytes]), "a message is not decoded as itself");
+    assert_eq!(bodies, decode(&[&bytes]), "encoding and decoding changed a message");
 }

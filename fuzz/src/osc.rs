@@ -60,8 +60,12 @@ pub fn check(data: &[u8]) {
     }
     let (messages, is_whole) = ours(data);
     for message in &messages {
-        let bytes = encode(message).expect("a short message fits");
-        assert_eq!(text(&ours(&bytes).0), text(std::slice::from_ref(message)), "a message is not read as itself");
+        let bytes = encode(message).expect("a short message cannot be encoded");
+        assert_eq!(
+            text(&ours(&bytes).0),
+            text(std::slice::from_ref(message)),
+            "encoding and reading changed a message"
+        );
     }
     let mut theirs = Vec::new();
     if is_whole

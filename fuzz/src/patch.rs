@@ -27,7 +27,7 @@ fn counts(document: &Document) -> Vec<(usize, usize)> {
     counts
 }
 
-/// Edits of the first canvas that the bytes choose.
+/// Edits of the root canvas, selected by the bytes in `choices`.
 fn edits(document: &Document, choices: &mut Unstructured<'_>) -> arbitrary::Result<Vec<Edit>> {
     const CLASSES: [&str; 6] = ["osc~", "dac~", "print", "metro", "message", "comment"];
     let boxes: Vec<Target> = document.root().boxes().map(|it| it.id().into()).collect();
@@ -76,18 +76,18 @@ pub fn check(data: &[u8], format: Format) {
             continue;
         }
         let bytes = patch.document().to_bytes();
-        let again = open(&bytes, format).expect("an edited patch can be opened");
+        let again = open(&bytes, format).expect("an edited patch cannot be opened");
         assert_eq!(again.to_bytes(), bytes);
         assert_eq!(
             counts(&again),
             counts(patch.document()),
-            "the edited patch reads differently:\n{}",
+            "opening the edited patch again changed its boxes or cords:\n{}",
             bytes.escape_ascii()
         );
     }
     let (undo, _) = patch.depths();
     if undo > 0 {
-        patch.undo(undo).expect("every edit can be undone");
+        patch.undo(undo).expect("the edits cannot be undone");
     }
     assert_eq!(patch.document().to_bytes(), data, "undo did not restore the bytes");
 }

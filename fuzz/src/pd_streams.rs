@@ -15,8 +15,8 @@ fn tcl(chunks: &[&[u8]]) -> Vec<Word> {
     words
 }
 
-/// Splits as Pd does: a backslash escapes one character, white space ends an atom, an unescaped
-/// semicolon or comma ends a message.
+/// Splits a text into messages as Pd does: a backslash escapes one character, white space ends an
+/// atom, an unescaped semicolon or comma ends a message.
 fn fudi(text: &str) -> Vec<Vec<String>> {
     let (mut messages, mut atoms, mut atom) = (Vec::new(), Vec::new(), None::<String>);
     let mut letters = text.chars();
@@ -38,14 +38,14 @@ fn fudi(text: &str) -> Vec<Vec<String>> {
 
 pub fn check(data: &[u8]) {
     let (first, second) = split(data);
-    assert_eq!(tcl(&[&[first, second].concat()]), tcl(&[first, second]), "chunks changed the commands");
+    assert_eq!(tcl(&[&[first, second].concat()]), tcl(&[first, second]), "the commands depend on the chunks");
     let Ok(text) = std::str::from_utf8(data) else { return };
     let words: Vec<&str> = text.split('|').filter(|it| !it.is_empty()).take(8).collect();
     let [receiver, selector, arguments @ ..] = &words[..] else { return };
     let mut messages = Messages::default();
     messages.say(receiver, selector, arguments);
     let mut written = messages.text().to_owned();
-    // The seeded mistake: in a dollar followed by a semicolon, only the dollar is escaped.
+    // The seeded mistake: a semicolon after a dollar sign is not escaped.
     if SEEDED {
         written = written.replace("\\$\\;", "\\$;");
     }

@@ -26,13 +26,18 @@ pub fn check(data: &[u8]) {
     };
     let Ok(changes) = changes.iter().map(|it| Change::read(it, "")).collect::<Result<Vec<_>, _>>() else { return };
     let Some(draft) = draft(base.as_bytes(), &changes) else { return };
-    let result = std::str::from_utf8(&draft.result).expect("a plan writes text");
-    assert_eq!(plan::diff::apply(base, &draft.diff_preview).as_deref(), Some(result), "the preview is not the change");
+    let result = std::str::from_utf8(&draft.result).expect("the result of a plan is not UTF-8");
+    assert_eq!(
+        plan::diff::apply(base, &draft.diff_preview).as_deref(),
+        Some(result),
+        "the preview differs from the change"
+    );
     assert_eq!(draft.result_state_hash, plan::state_hash(&draft.result));
     assert!(load(result).config.is_some(), "a plan made the file unreadable:\n{result}");
     if draft.result == base.as_bytes() {
         return;
     }
-    let back = plan::undo(base.as_bytes(), &draft.result, &draft.result, &Surroundings::default()).expect("undo works");
+    let back =
+        plan::undo(base.as_bytes(), &draft.result, &draft.result, &Surroundings::default()).expect("undo failed");
     assert_eq!(back.result, base.as_bytes(), "undo did not restore the bytes");
 }

@@ -51,14 +51,14 @@ pub fn check(data: &[u8]) {
     assert_eq!(frames, runtime.block_on(waiting(data)), "the two ends read different frames");
     let mut again = Vec::new();
     for frame in frames.into_iter().flatten() {
-        frame::blocking::write(&mut again, &frame).expect("a frame can be written");
+        frame::blocking::write(&mut again, &frame).expect("a frame cannot be written");
     }
-    assert!(data.starts_with(&again), "a frame is not written as it was read");
+    assert!(data.starts_with(&again), "a frame was written with other bytes");
     let Ok(declared) = serde_json::from_slice::<Value>(data) else { return };
     let code = Digest::of(b"code");
     if let Ok(manifest) = Manifest::check(&declared, code) {
         let text = manifest.to_json().to_string();
         let stored = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(Manifest::from_json(&stored), Some(manifest), "a stored manifest is not read as itself");
+        assert_eq!(Manifest::from_json(&stored), Some(manifest), "storing and reading changed a manifest");
     }
 }

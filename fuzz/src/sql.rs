@@ -37,7 +37,7 @@ pub fn check(data: &[u8]) {
         assert_eq!(
             (&again.kinds, &again.tables),
             (&read.kinds, &read.tables),
-            "the text without comments reads differently"
+            "removing comments changed the classification"
         );
     }
     let read = classify(sql, Dialect::Sqlite);
@@ -45,7 +45,7 @@ pub fn check(data: &[u8]) {
     if writes {
         assert!(
             read.kinds.iter().any(|it| !READS.contains(&it.as_str())),
-            "it writes, but is shown as {:?}",
+            "the statement writes, but is shown as {:?}",
             read.kinds
         );
     }

@@ -68,7 +68,7 @@ fn reach() -> Reach {
     }
 }
 
-/// Input: one byte, sixteen bytes of an address, and a URL.
+/// Input: one byte that selects IPv4 or IPv6, sixteen bytes with the address, and a URL.
 pub fn check(data: &[u8]) {
     let Some((head, text)) = data.split_first_chunk::<17>() else { return };
     let resolved: IpAddr = if head[0] % 2 == 0 {
@@ -103,5 +103,5 @@ pub fn check(data: &[u8]) {
     let expected =
         scheme && url.username().is_empty() && url.password().is_none() && (named || is_public_slowly(address));
     assert_eq!(allowed, expected, "{url} at {address}");
-    assert!(reach.follows(&url, &url), "a redirect to the same address is followed");
+    assert!(reach.follows(&url, &url), "a redirect to the same address is refused: {url}");
 }

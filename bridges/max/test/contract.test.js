@@ -101,7 +101,7 @@ test("the bridge follows its protocol", async (t) => {
   studio.lie = "";
   let leaving = left();
   const world = start(studio.home);
-  assert.equal(await leaving, 0, "a listener that sends nothing must receive nothing");
+  assert.equal(await leaving, 0, "a listener that sent nothing received data");
   for (const lie of [`conductor-daemon ${"0".repeat(32)} ${NONCE}\n`, `conductor-daemon ${TOKEN}\n`, "HTTP/1.1 101 Switching Protocols\r\n\r\n", "x".repeat(2000)]) {
     studio.lie = lie;
     leaving = left();

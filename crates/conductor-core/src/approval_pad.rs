@@ -78,8 +78,8 @@ impl ApprovalPad {
         self.pad.as_ref().map(|it| &it.1)
     }
 
-    /// Called when a tool or a mapping has sent MIDI. Ends a hold in progress, because its press
-    /// may be an echo.
+    /// Called when a tool or a mapping has sent MIDI. Ends a hold in progress, because no MIDI may
+    /// be sent during a hold.
     pub fn sent(&mut self, now: Micros) {
         self.sent_at = Some(now);
         self.hold = None;
@@ -190,10 +190,10 @@ mod tests {
         assert_eq!(pad.next_deadline(), Some(at(5800)));
         assert_eq!(pad.advance(at(5799), Some(ONE)), None);
         assert_eq!(pad.advance(at(5800), Some(ONE)), Some(ONE));
-        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "one hold, one answer");
+        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "one hold gave a second answer");
         pad.hear(&event(9000, true), true, Some(ONE)).unwrap();
         pad.hear(&event(9799, false), true, Some(ONE)).unwrap();
-        assert_eq!(pad.advance(at(9900), Some(ONE)), None, "released too early");
+        assert_eq!(pad.advance(at(9900), Some(ONE)), None, "a hold that was too short gave an answer");
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(pad.hear(&event(6200, true), true, Some(ONE)), Err(NotCounted::NotQuiet));
         assert_eq!(pad.hear(&event(6201, true), true, Some(ONE)), Ok(()));
         pad.sent(at(6500));
-        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "MIDI was sent during the hold");
+        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "a hold gave an answer although MIDI was sent during it");
         pad.lit(DeviceSlot(0), &event(0, true).body, at(20_000));
         assert_eq!(pad.hear(&event(20_050, true), true, Some(ONE)), Err(NotCounted::OwnLight));
         assert_eq!(pad.hear(&event(20_150, true), true, Some(ONE)), Ok(()));
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(pad.hear(&event(5000, true), true, None), Err(NotCounted::NotOneQuestion));
         pad.hear(&event(5000, true), true, Some(ONE)).unwrap();
         assert_eq!(pad.advance(at(5800), Some(TWO)), None);
-        assert_eq!(pad.advance(at(5800), Some(ONE)), None, "the hold ended with the change");
+        assert_eq!(pad.advance(at(5800), Some(ONE)), None, "the hold did not end when the open request changed");
     }
 
     #[derive(Clone, Debug)]

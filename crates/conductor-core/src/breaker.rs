@@ -382,12 +382,12 @@ mod tests {
                     Op::Admit => {
                         let peeked = breaker.peek(now);
                         let admitted = breaker.admit(now);
-                        prop_assert_eq!(peeked.is_ok(), admitted.is_ok(), "peek and admit agree");
+                        prop_assert_eq!(peeked.is_ok(), admitted.is_ok(), "peek and admit differ");
                         if let Err(open) = &admitted {
                             prop_assert!(open.retry_after_ms > 0 && open.retry_after_ms <= 20);
                         }
                         if before == State::Tripped && admitted.is_ok() {
-                            prop_assert!(now >= tripped_at.unwrap_or(0) + 20, "nothing runs before open_ms is over");
+                            prop_assert!(now >= tripped_at.unwrap_or(0) + 20, "a call ran before open_ms was over");
                         }
                         out.extend(admitted.ok());
                     }
@@ -408,14 +408,14 @@ mod tests {
                             Change::None => {}
                         }
                         if end == End::Cancelled {
-                            prop_assert_eq!(breaker.state(), before, "a cancelled call neither closes nor trips");
+                            prop_assert_eq!(breaker.state(), before, "a cancelled call changed the state");
                         }
                     }
                 }
-                prop_assert!(out.iter().filter(|permit| permit.probe).count() <= 1, "one probe at a time");
+                prop_assert!(out.iter().filter(|permit| permit.probe).count() <= 1, "two probes ran at the same time");
                 if breaker.state() == State::Probing {
                     let taken = out.iter().any(|permit| permit.probe);
-                    prop_assert_eq!(breaker.peek(now).is_ok(), !taken, "a released probe can be taken again");
+                    prop_assert_eq!(breaker.peek(now).is_ok(), !taken, "a probe was admitted twice, or not after the last probe ended");
                 }
             }
         }

@@ -219,14 +219,15 @@ impl Template {
             return Err(wrong("is too long"));
         }
         let slot = self.slots.get(name).ok_or_else(|| wrong("is not a slot"))?;
-        // A negative number within its bounds is allowed: it is not an option.
+        // A negative number is refused even within its bounds: the program could interpret it as an
+        // option.
         if let Slot::Integer { min, max } = slot {
             let number: i64 = text.parse().map_err(|_| wrong("must be a whole number"))?;
             if !(*min..=*max).contains(&number) {
                 return Err(wrong(&format!("must be from {min} to {max}")));
             }
             return if number < 0 {
-                Err(wrong("must not begin with `-`"))
+                Err(wrong("must not be negative: the program could interpret it as an option"))
             } else {
                 Ok(Ready::Text(number.to_string()))
             };

@@ -662,8 +662,8 @@ fn sends_on(leaf: &Leaf) -> bool {
     }
 }
 
-/// Whether only a person's input may fire the action. This applies to keys, text, clicks, and every
-/// call through the pipeline.
+/// Whether a tainted event must not fire the action: keys, text, clicks, and every call through the
+/// pipeline. See [`Taint`] for the exception.
 fn needs_hand(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,

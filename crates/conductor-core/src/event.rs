@@ -43,8 +43,9 @@ impl Micros {
 pub struct DeviceSlot(pub u16);
 
 /// Whether a person's input caused an event. Only `Clean` events may press keys, start programs and
-/// commands, or call tools. The variants are in order of severity: if several events act together,
-/// the most severe taint applies.
+/// commands, or call tools. `Network` events may do so too if their device has
+/// `allow_sensitive_actions`. The variants are in order of severity: if several events act
+/// together, the most severe taint applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Taint {
     /// Caused by a person's input on a controller.

@@ -107,8 +107,8 @@ struct Row {
 }
 
 impl Row {
-    /// Whether the light of a released press must be switched off now. This happens `FLASH_MS`
-    /// after the press, without a change of state.
+    /// Whether the light of a released press must be off, because `FLASH_MS` have passed since the
+    /// press. The state does not change at this time.
     fn fades(&self, now: Micros) -> bool {
         matches!(self.state, State::Press { held: false, shown_until } if shown_until <= now)
     }

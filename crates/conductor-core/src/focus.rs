@@ -85,7 +85,8 @@ impl Focus {
     }
 
     /// Called when another window is frontmost, its title changed, or the window became unknown.
-    /// Only a change to another window ends the hold of a manually selected mode.
+    /// Only a change to another window can end the hold of a manually selected mode, and only if
+    /// `release_on_focus_change` is set.
     pub fn focused(&mut self, window: Option<Window>) -> Option<Wish> {
         if self.window == window {
             return None;
@@ -192,12 +193,16 @@ mod tests {
         let mut focus = Focus::new(Some(rules(true)));
         let mut at = |it| mode(focus.focused(it));
         assert_eq!(at(window(1, "LIVE", "My Mixdown")), Some(("Mix".into(), Because::WindowRule)));
-        assert_eq!(at(window(1, "Live", "Song")), Some(("Any".into(), Because::WindowRule)), "rules in file order");
+        assert_eq!(
+            at(window(1, "Live", "Song")),
+            Some(("Any".into(), Because::WindowRule)),
+            "the rules were not tried in file order"
+        );
         assert_eq!(at(window(2, "Firefox", "News - today")), Some(("News".into(), Because::WindowRule)));
         assert_eq!(at(window(2, "Firefox", "Mail")), Some(("Web".into(), Because::AppRule)));
         assert_eq!(at(window(3, "xterm", "sh")), Some(("Default".into(), Because::Default)));
-        assert_eq!(at(window(3, "xterm", "sh")), None, "nothing changed");
-        assert_eq!(at(None), None, "without a known window the rules select no mode");
+        assert_eq!(at(window(3, "xterm", "sh")), None, "an unchanged window selected a mode again");
+        assert_eq!(at(None), None, "the rules selected a mode for an unknown window");
     }
 
     #[test]
@@ -205,16 +210,16 @@ mod tests {
         let mut focus = Focus::new(Some(rules(true)));
         focus.focused(window(1, "xterm", "a"));
         focus.chosen_by_hand();
-        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "a new title is not a new window");
+        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "a new title ended the hold");
         focus.focused(None);
-        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "the window of the hold is frontmost again");
+        assert_eq!(focus.focused(window(1, "xterm", "b")), None, "the hold ended when its window was frontmost again");
         assert_eq!(mode(focus.focused(window(2, "xterm", "c"))), Some(("Default".into(), Because::Default)));
         focus.chosen_by_hand();
         assert_eq!(mode(focus.release()), Some(("Default".into(), Because::Default)));
         let mut kept = Focus::new(Some(rules(false)));
         kept.focused(window(1, "xterm", "a"));
         kept.chosen_by_hand();
-        assert_eq!(kept.focused(window(2, "Live", "mix")), None, "a focus change must not end the hold");
+        assert_eq!(kept.focused(window(2, "Live", "mix")), None, "a focus change ended the hold");
         assert!(kept.is_held());
         let mut none = Focus::new(None);
         assert_eq!(none.focused(window(1, "Live", "mix")), None);

@@ -224,7 +224,8 @@ impl Gestures {
         self.presses.get(id.index as usize)?.as_ref().filter(|it| it.serial == id.serial)
     }
 
-    /// Whether the key of this press is still down. For a chord: whether all of its keys are down.
+    /// Whether the key of this press is still down. For a chord, `id` is the press that owns the
+    /// chord, and only the key of this press counts.
     pub fn is_held(&self, id: PressId) -> bool {
         self.press(id).is_some_and(|it| !it.up)
     }
@@ -509,7 +510,7 @@ impl Gestures {
         }
     }
 
-    /// Called when the second press has become part of another gesture. Until its time expires, the
+    /// Called when the second press did not complete a double tap. Until its time expires, the
     /// first tap can still become a double tap with a later press.
     fn resume_double<T: From<Deadline>>(&mut self, first: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(first);

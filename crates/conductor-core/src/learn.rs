@@ -320,7 +320,7 @@ mod tests {
         learn.stop(Micros::from_ms(500));
         let second = start(&mut learn, 600, 1000);
         assert_ne!(first.session, second.session);
-        assert!(!learn.expire(first.session, Micros::from_ms(1600)), "the timer belongs to an earlier session");
+        assert!(!learn.expire(first.session, Micros::from_ms(1600)), "the timer of an earlier session ended this one");
         assert_eq!(learn.session(), Some(second.session));
         assert!(learn.expire(second.session, Micros::from_ms(1600)));
         assert_eq!(learn.session(), None);
@@ -334,7 +334,7 @@ mod tests {
         let again = start(&mut learn, 900, 1000);
         assert_eq!((again.session, again.was_already_active), (first.session, true));
         assert_eq!(again.deadline, Micros::from_ms(1900));
-        assert!(!learn.expire(first.session, Micros::from_ms(1000)), "extended since");
+        assert!(!learn.expire(first.session, Micros::from_ms(1000)), "an old timer ended the extended session");
         learn.feed(&note(1500, 37), wall(1500));
         let learned = learn.stop(Micros::from_ms(1600));
         assert_eq!((learned.events.len(), learned.expired), (2, false));
@@ -342,7 +342,7 @@ mod tests {
             start(&mut learn, 2000, 30_000);
             start(&mut learn, 2001, 1000)
         };
-        assert_eq!(short.deadline, Micros::from_ms(32_000), "an extension never shortens");
+        assert_eq!(short.deadline, Micros::from_ms(32_000), "an extension shortened the session");
     }
 
     #[test]
@@ -357,10 +357,10 @@ mod tests {
         assert_eq!(learn.next_deadline(), None);
         let learned = learn.stop(Micros::from_ms(90_000));
         assert_eq!((learned.events.len(), learned.expired), (1, true));
-        assert_eq!(learn.stop(Micros::from_ms(90_001)), Learned::default(), "stopped once");
+        assert_eq!(learn.stop(Micros::from_ms(90_001)), Learned::default(), "a second stop returned events again");
         start(&mut learn, 100_000, 1000);
         learn.feed(&note(100_001, 38), wall(100_001));
-        assert!(!start(&mut learn, 200_000, 1000).was_already_active, "the session had expired");
+        assert!(!start(&mut learn, 200_000, 1000).was_already_active, "an expired session was extended");
         assert!(learn.stop(Micros::from_ms(200_001)).events.is_empty());
     }
 

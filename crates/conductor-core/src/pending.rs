@@ -190,7 +190,7 @@ pub enum Refused {
     Expired,
     #[error("the {} has changed since the request was made", match .0 { Changed::Pin => "tool", Changed::Policy => "policy", Changed::State => "state" })]
     Changed(Changed),
-    #[error("this request must be answered through a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
+    #[error("this request cannot be answered here; {}", match .0 { Floor::Client => "use the client's own dialog", Floor::Local => "use a terminal, the console, the approval pad or a paired phone", Floor::Pad => "hold the approval pad" })]
     Channel(Floor),
     #[error("each call to this tool needs its own approval")]
     NotGrantable,
@@ -245,7 +245,7 @@ pub struct Pending {
     /// records of the last week.
     open: HashSet<Uuid>,
     /// Ids of the records that can decide a call of this principal and tool: pending, allowed,
-    /// standing, or denied within the cooldown.
+    /// standing, or denied within the cooldown. `live_for` removes records that have ended.
     live: HashMap<(Principal, String), Vec<Uuid>>,
     /// Ids of the records for which a call is waiting. Not stored on disk, because no call outlives
     /// the daemon.
@@ -410,7 +410,8 @@ impl Pending {
         }
     }
 
-    /// Changes a record. All changes are made here; the caller has checked the state.
+    /// Changes an existing record and stores its old state for a rollback. The caller has checked
+    /// the state.
     fn set(&mut self, id: Uuid, change: impl FnOnce(&mut Record)) {
         if let Some(record) = self.records.get_mut(&id) {
             self.before.entry(id).or_insert_with(|| Some(record.clone()));

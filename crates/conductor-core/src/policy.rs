@@ -52,7 +52,7 @@ named_enum! {
     pub enum Floor {
         /// The AI client's own dialog is enough.
         Client = "client",
-        /// A terminal, the console or the pad of this machine, or a paired phone.
+        /// Every channel except the AI client's own dialog.
         Local = "local",
         /// Only the approval pad, held by a person.
         Pad = "pad",
@@ -275,8 +275,7 @@ row! {
         bind: SocketAddr, by(address), "\"0.0.0.0:3444\"";
         /// Tiers that a phone can approve.
         tiers: Vec<Tier> = vec![Tier::Stateful, Tier::ConfigChange, Tier::HardwareIo], set(named(), 0..=Tier::ALL.len()), "[\"HardwareIO\"]";
-        /// Topic of an ntfy server. It receives a text without content when a request starts to
-        /// wait.
+        /// Topic of an ntfy server. It receives a fixed text when a request starts to wait.
         ntfy: Option<String> = None, filled().ruled(receiver).maybe(), "\"https://ntfy.example/a-long-random-topic\"";
     }
 }
@@ -654,7 +653,7 @@ mod tests {
         assert_eq!(
             ask("t", Tier::Stateful).verdict(&Policy::default()).floor,
             Floor::Local,
-            "no dialog answers by default"
+            "by default, a client dialog may answer"
         );
         let approval = ApprovalSettings { client_tiers: vec![Tier::Stateful], ..ApprovalSettings::default() };
         let widened = Policy { approval, ..Policy::default() };

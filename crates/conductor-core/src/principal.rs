@@ -33,7 +33,7 @@ pub enum Principal {
     Socket {
         /// User id of the peer.
         uid: u32,
-        /// The name that the client declared, reduced to safe characters. Not verified.
+        /// The name that the client declared, as [`client_name`] writes it. Not verified.
         client: String,
     },
     /// An HTTP client.
@@ -66,8 +66,8 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// An MCP client on the socket. Its declared name is reduced to characters that are safe in a
-    /// rule and in a log line.
+    /// An MCP client on the socket. A declared name that is not safe in a rule or in a log line
+    /// becomes `unknown`.
     pub fn socket(uid: u32, declared: &str) -> Self {
         Self::Socket { uid, client: client_name(declared) }
     }

@@ -360,7 +360,7 @@ mod tests {
             load(file).unwrap_or_else(|fault| panic!("{fault}\n{file}"));
         }
         assert_eq!(all().len(), FILES.len());
-        assert_eq!(names().len(), FILES.len(), "names are unique");
+        assert_eq!(names().len(), FILES.len(), "two templates have the same name");
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
             let loaded = config::load(&text);
             let faults: Vec<String> = loaded.errors().map(|it| it.render(&text, "config.toml")).collect();
             assert!(loaded.valid(), "{text}\n{}", faults.join("\n"));
-            let device = &loaded.config.expect("no fatal fault").devices[0];
+            let device = &loaded.config.expect("a fatal fault").devices[0];
             assert_eq!((device.alias.as_str(), device.template.as_deref()), ("mine", Some(template.name.as_str())));
             assert_eq!((&device.matchers, device.protocol), (&template.matchers, template.protocol));
         }
@@ -420,16 +420,16 @@ mod tests {
 
     #[test]
     fn controls_have_names() {
-        let apc = find("apc-mini-mk2").expect("shipped");
+        let apc = find("apc-mini-mk2").expect("no such template");
         assert_eq!(apc.name_of(&Body::NoteOn { channel: 0, note: 9, velocity: 1 }), Some("row-2-pad-2"));
         assert_eq!(apc.name_of(&Body::Cc { channel: 3, controller: 56, value: 1 }), Some("master"));
         assert_eq!(apc.name_of(&Body::Cc { channel: 3, controller: 1, value: 1 }), None);
         assert_eq!((apc.pads().len(), apc.pads()[0]), (64, Pad { channel: 0, light_channel: 6, note: 0 }));
-        let launchpad = find("launchpad-mini-mk3").expect("shipped");
+        let launchpad = find("launchpad-mini-mk3").expect("no such template");
         assert_eq!(launchpad.pads().iter().map(|it| it.note).max(), Some(88));
-        let beatstep = find("beatstep").expect("shipped");
+        let beatstep = find("beatstep").expect("no such template");
         assert_eq!(beatstep.name_of(&Body::Cc { channel: 0, controller: 114, value: 1 }), Some("encoder-9"));
-        let xbox = find("xbox").expect("shipped");
+        let xbox = find("xbox").expect("no such template");
         assert_eq!(xbox.name_of(&Body::ButtonDown(Button::South)), Some("a"));
         assert_eq!(find("switch-pro").and_then(|it| it.name_of(&Body::ButtonDown(Button::South))), Some("b"));
         assert!(find("maschine-mikro-mk3").is_some_and(|it| it.controls.is_empty()));
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn names_find_their_device_and_no_other() {
         let finds = |template: &str, port: &str| {
-            find(template).expect("shipped").matchers.iter().any(|it| match it {
+            find(template).expect("no such template").matchers.iter().any(|it| match it {
                 Matcher::NameContains(text) => port.contains(text.as_str()),
                 Matcher::NameRegex(pattern) => regex::Regex::new(pattern).is_ok_and(|it| it.is_match(port)),
                 Matcher::ExactName(name) => port == name,

@@ -48,8 +48,8 @@ pub fn cut(text: &str, bytes: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Shortens a text to `characters` characters of its head and its tail. Between them is the number
-/// of characters left out.
+/// Shortens a text to `characters` characters: two thirds from its start and one third from its
+/// end. Between them is the number of characters that were left out.
 pub fn middle(text: &str, characters: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= characters {

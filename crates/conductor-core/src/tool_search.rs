@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_table_of_synonyms_is_sound() {
-        assert!(synonyms().words.len() > 100 && synonyms().phrases.len() > 100, "the table was read");
+        assert!(synonyms().words.len() > 100 && synonyms().phrases.len() > 100, "the table of synonyms was not read");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The page of the MCP Apps extension. It shows pictures and plans in clients that declare the
 //! extension.
 //!
-//! The page has no button to approve or reject a plan: it only says where a person can decide. It
+//! The page has no button to approve or reject a plan: it only shows where a person can decide. It
 //! makes no network request, and its Content Security Policy allows none. Not here: the protocol
 //! (`doors/mcp`).
 

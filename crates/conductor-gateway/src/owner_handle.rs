@@ -267,8 +267,9 @@ impl OwnerHandle {
         Ok(receiver)
     }
 
-    /// Explains which mapping an event (one script token) would fire now, and why not another.
-    /// `mode` defaults to the current mode, `device` to any device.
+    /// Explains which mapping an event (one script token) would fire now, and why not another. The
+    /// default mode is the current mode. Without a device, the event is explained as coming from a
+    /// device that no rule names.
     pub async fn explain(
         &self,
         event: &str,

@@ -315,7 +315,8 @@ mod tests {
     }
 
     fn open(files: &Memory) -> PendingStore {
-        let (store, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("opens");
+        let (store, skipped) =
+            PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("not open");
         assert_eq!(skipped, []);
         store
     }
@@ -328,24 +329,24 @@ mod tests {
     fn a_yes_that_was_written_by_another_program_does_not_count() {
         let files = Memory::default();
         let store = open(&files);
-        put(&store, 1, 0).expect("written");
+        put(&store, 1, 0).expect("not written");
         let path = Path::new("home/state/plans").join(format!("{}.json", Uuid::from_u128(1)));
-        let waits = files.read_at(&path, 0, WHOLE).expect("written");
-        let mut forged = Record::from_json(&waits).expect("a record");
+        let waits = files.read_at(&path, 0, WHOLE).expect("not written");
+        let mut forged = Record::from_json(&waits).expect("no record");
         forged.state = State::Allowed;
         let dir = Path::new("home/state/plans");
-        replace(&files, dir, &format!("{}.json", forged.id), &forged.to_json()).expect("forged");
-        let reopened = |key| PendingStore::open(Path::new("home"), Arc::new(files.clone()), key).expect("opens");
+        replace(&files, dir, &format!("{}.json", forged.id), &forged.to_json()).expect("not written");
+        let reopened = |key| PendingStore::open(Path::new("home"), Arc::new(files.clone()), key).expect("not open");
         let (store, skipped) = reopened([7; 32]);
         assert_eq!((states(&store), skipped.len()), (vec![], 1));
         // A guessed seal, or the seal of another record or another home, is not accepted.
         for guess in ["", "sha256:", &seal(&[8; 32], &forged.to_json()), &seal(&[7; 32], &waits)] {
-            replace(&files, dir, &Attachment::Seal.name(forged.id), guess.as_bytes()).expect("written");
+            replace(&files, dir, &Attachment::Seal.name(forged.id), guess.as_bytes()).expect("not written");
             assert_eq!(states(&reopened([7; 32]).0), [], "{guess}");
         }
         // Control: the right seal is accepted.
         let right = seal(&[7; 32], &forged.to_json());
-        replace(&files, dir, &Attachment::Seal.name(forged.id), right.as_bytes()).expect("written");
+        replace(&files, dir, &Attachment::Seal.name(forged.id), right.as_bytes()).expect("not written");
         assert_eq!(states(&reopened([7; 32]).0), [State::Allowed]);
     }
 
@@ -354,19 +355,19 @@ mod tests {
         let files = Memory::default();
         let store = open(&files);
         let id = Uuid::from_u128(1);
-        assert_eq!(put(&store, 1, 0).expect("written"), Asked::Created { id });
+        assert_eq!(put(&store, 1, 0).expect("not written"), Asked::Created { id });
         store
             .change(|pending| pending.allow(id, &Yes::once("p", Channel::Cli), at(1)))
-            .expect("written")
-            .expect("allowed");
+            .expect("not written")
+            .expect("not allowed");
         files.power_cut(|| 0);
         let store = open(&files);
         assert_eq!(states(&store), [State::Allowed]);
-        assert!(matches!(put(&store, 2, 2).expect("written"), Asked::Run { .. }));
+        assert!(matches!(put(&store, 2, 2).expect("not written"), Asked::Run { .. }));
         files.power_cut(|| 0);
         let store = open(&files);
         assert_eq!(states(&store), [State::Used]);
-        assert!(matches!(put(&store, 3, 3).expect("written"), Asked::Created { .. }));
+        assert!(matches!(put(&store, 3, 3).expect("not written"), Asked::Created { .. }));
     }
 
     #[test]
@@ -374,14 +375,14 @@ mod tests {
         let operations = {
             let files = Memory::default();
             let store = open(&files);
-            put(&store, 1, 0).expect("written");
+            put(&store, 1, 0).expect("not written");
             files.operations()
         };
         for trouble in [Trouble::Once, Trouble::FromNow, Trouble::Short] {
             for n in 1..=operations {
                 let files = Memory::default();
                 let store = open(&files);
-                put(&store, 1, 0).expect("written");
+                put(&store, 1, 0).expect("not written");
                 let id = Uuid::from_u128(1);
                 files.trouble_in(n, trouble);
                 let yes = store.change(|pending| pending.allow(id, &Yes::once("p", Channel::Cli), at(1)));
@@ -404,24 +405,24 @@ mod tests {
     fn clean_up_and_strange_files() {
         let files = Memory::default();
         let store = open(&files);
-        put(&store, 1, 0).expect("written");
+        put(&store, 1, 0).expect("not written");
         let id = Uuid::from_u128(1);
-        store.write_attachment(id, Attachment::Before, b"old").expect("written");
-        store.write_attachment(Uuid::from_u128(7), Attachment::After, b"unowned").expect("written");
-        assert_eq!(store.bytes(id, Attachment::Before).expect("there"), b"old");
+        store.write_attachment(id, Attachment::Before, b"old").expect("not written");
+        store.write_attachment(Uuid::from_u128(7), Attachment::After, b"unowned").expect("not written");
+        assert_eq!(store.bytes(id, Attachment::Before).expect("missing"), b"old");
         let plans = Path::new("home/state/plans");
-        let temp = files.create(&plans.join(".x.json.new")).expect("created");
-        temp.append(b"half").expect("written");
-        assert_eq!(store.clean_up(at(1)).expect("cleaned"), Vec::<Uuid>::new());
-        assert_eq!(files.names(plans).expect("readable"), [format!("{id}.before"), format!("{id}.json")]);
+        let temp = files.create(&plans.join(".x.json.new")).expect("not created");
+        temp.append(b"half").expect("not written");
+        assert_eq!(store.clean_up(at(1)).expect("not cleaned"), Vec::<Uuid>::new());
+        assert_eq!(files.names(plans).expect("not readable"), [format!("{id}.before"), format!("{id}.json")]);
         let week = 8 * 86_400_000;
-        assert_eq!(store.clean_up(at(week)).expect("cleaned"), [id]);
-        assert_eq!(files.names(plans).expect("readable"), Vec::<String>::new());
+        assert_eq!(store.clean_up(at(week)).expect("not cleaned"), [id]);
+        assert_eq!(files.names(plans).expect("not readable"), Vec::<String>::new());
 
-        let bad = files.create(&plans.join("junk.json")).expect("created");
-        bad.append(b"{}").expect("written");
-        let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("opens");
+        let bad = files.create(&plans.join("junk.json")).expect("not created");
+        bad.append(b"{}").expect("not written");
+        let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("not open");
         assert_eq!(skipped.len(), 1);
-        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "an unknown file is kept");
+        assert_eq!(files.names(plans).expect("not readable"), ["junk.json"], "an unknown file was removed");
     }
 }

@@ -76,8 +76,8 @@ mod tests {
             assert_eq!(result.is_ok(), stop.is_none(), "{stop:?}");
             let renamed = matches!(stop, None | Some(Step::SyncFolder));
             let wanted: &[u8] = if renamed { b"new and longer bytes" } else { b"old bytes" };
-            assert_eq!(now, wanted, "{stop:?}: only the folder sync runs after the rename");
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: no temporary file is left");
+            assert_eq!(now, wanted, "{stop:?}: wrong content; only the folder sync runs after the rename");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: a temporary file is left");
         }
     }
 

@@ -42,8 +42,8 @@ pub fn secret() -> String {
 /// A proof that we have the secret. `first` and `second` are the random numbers of this connection,
 /// so the proof cannot be replayed on another connection.
 pub fn proof(secret: &str, role: &str, first: &str, second: &str) -> String {
-    #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
-    let mut keyed = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
+    #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
+    let mut keyed = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC refused the key");
     keyed.update(format!("{role} {first} {second}").as_bytes());
     hex(&keyed.finalize().into_bytes())
 }

@@ -276,7 +276,7 @@ mod tests {
         let mut strangers: Vec<_> =
             (0..40).map(|n| connections.admit(at(&format!("127.0.0.{}", n + 1))).unwrap()).collect();
         let ended = strangers.iter().filter(|it| it.0.end.is_cancelled()).count();
-        assert_eq!(ended, 40 - HTTP_STRANGERS, "all addresses of 127/8 are one peer");
+        assert_eq!(ended, 40 - HTTP_STRANGERS, "the addresses of 127/8 do not count as one peer");
         assert!(known.iter().all(|it| !it.0.end.is_cancelled()));
         strangers.retain(|it| !it.0.end.is_cancelled());
         for n in 0..100 {
@@ -286,7 +286,7 @@ mod tests {
         let all: Vec<_> = std::iter::from_fn(|| connections.admit(at("10.1.0.1")).inspect(HttpConnection::mark_known))
             .take(200)
             .collect();
-        assert_eq!(all.len(), HTTP_CONNECTIONS - known.len(), "connections with a token are never closed for others");
+        assert_eq!(all.len(), HTTP_CONNECTIONS - known.len(), "a connection with a token was closed for another one");
         drop((known, strangers, all));
         assert!(connections.open.lock().is_empty());
     }
@@ -312,7 +312,7 @@ mod tests {
         drop(second);
         first.set_idle(false);
         let fourth = open.add(4);
-        assert!(!first.end.is_cancelled() && !third.end.is_cancelled(), "busy connections stay open");
+        assert!(!first.end.is_cancelled() && !third.end.is_cancelled(), "a busy connection was closed");
         drop((first, third, fourth));
         assert_eq!(open.state.lock().connected, 0);
     }

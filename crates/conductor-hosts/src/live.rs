@@ -124,7 +124,7 @@ pub enum LiveHostError {
     QueueFull { waiting: usize },
     /// The host does not support the operation.
     Missing { host: &'static str, op: Op, reason: &'static str },
-    /// No Set is open, and none is configured.
+    /// The session has no current Set, and there is no default Set. `open` are the open Sets.
     NoSet { open: Vec<String> },
     /// No open Set has this id.
     UnknownSet { id: String, open: Vec<String> },
@@ -142,7 +142,7 @@ pub enum LiveHostError {
     OutsideRoots { path: PathBuf, roots: Vec<PathBuf> },
     /// Another program changed the file after it was opened or saved.
     ChangedOnDisk { path: PathBuf },
-    /// The maximum number of Sets is open, and all of them have unsaved changes.
+    /// The maximum number of files is open, and each has unsaved changes or a running write.
     AllDirty { open: Vec<String> },
     /// The file system reported an error.
     Io { path: PathBuf, reason: String },
@@ -311,8 +311,8 @@ struct Registry {
     sessions: Sessions,
 }
 
-/// Called when a Set changes without a call. Arguments: the Set, the changed objects, and whether
-/// ids shifted.
+/// Called when a Set changes, but not because of a tool call. Arguments: the Set, the changed
+/// objects, and whether ids shifted.
 type Listener = Box<dyn Fn(&LiveSet, &[PathId], bool) + Send + Sync>;
 
 /// All open Sets, and for each session the state that it last read.
@@ -370,7 +370,7 @@ impl Live {
         })
     }
 
-    /// Registers the listener for changes without a call; later registrations are ignored.
+    /// Registers the listener for changes that no tool call made; later registrations are ignored.
     pub fn on_change(&self, listener: impl Fn(&LiveSet, &[PathId], bool) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
     }
@@ -665,8 +665,8 @@ impl Live {
         vec![(document::NAME, "ready", None), script, osc]
     }
 
-    /// If the maximum number of Sets is open, closes the least recently used Set without unsaved
-    /// changes.
+    /// If the maximum number of files is open, closes the least recently used one without unsaved
+    /// changes and without a running write.
     fn make_room(&self) -> Result<(), LiveHostError> {
         let mut registry = self.lock();
         let is_file = |set: &&Arc<LiveSet>| set.host.state().path.is_some();

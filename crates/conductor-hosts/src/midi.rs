@@ -166,8 +166,8 @@ pub trait Output: Send {
     /// False once the backend has reported the port as dead.
     fn is_open(&self) -> bool;
 
-    /// Tells the output under which port the owner sends to it. A backend with periods needs this,
-    /// so that a message can leave in the period of the event that caused it.
+    /// Sets the port under which the owner sends to this output. A backend with periods needs the
+    /// port, so that a message can leave in the period of the event that caused it.
     fn assign(&mut self, _port: DeviceSlot) {}
 }
 

@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn wait(lane: &mut EventReceiver) -> OscMessage {
-        let event = wait_for(PATIENCE, || lane.pop()).expect("a message within the limit");
+        let event = wait_for(PATIENCE, || lane.pop()).expect("no message arrived in time");
         assert_eq!((event.taint, event.device), (Taint::Network, DeviceSlot(2)));
         let Body::Osc(message) = event.body else { panic!("{event:?}") };
         (*message).clone()
@@ -360,7 +360,7 @@ mod tests {
         dump.kill().unwrap();
         dump.wait().unwrap();
         reader.join().unwrap();
-        let line = line.expect("oscdump printed the message");
+        let line = line.expect("oscdump did not print the message");
         assert!(line.contains("/c is 1 \"x\""), "{line}");
     }
 

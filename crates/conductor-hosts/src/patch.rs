@@ -765,8 +765,8 @@ impl Patches {
         Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
     }
 
-    /// Writes the patch to `path`, or to its own file if `path` is absent. A file that another
-    /// program has changed is never overwritten.
+    /// Writes the patch to `path`, or to its own file if `path` is absent. Its own file is never
+    /// overwritten if another program has changed it.
     pub fn save(
         &self,
         patch_id: &str,

@@ -169,8 +169,9 @@ fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
     out
 }
 
-/// Pairs the boxes of two canvases: by key if the file states the key, then by text and position,
-/// then by text alone.
+/// Pairs the boxes of two canvases. Two states of one opened file are paired by key only. Otherwise
+/// boxes are paired by the key in the file, then by text and position, then by text, then by
+/// position.
 fn pairs<'a>(before: &View<'a>, after: &View<'a>) -> Vec<(Option<BoxView<'a>>, Option<BoxView<'a>>)> {
     let mut old: Vec<Option<BoxView<'a>>> = before.boxes().map(Some).collect();
     let mut fresh: Vec<Option<BoxView<'a>>> = after.boxes().map(Some).collect();

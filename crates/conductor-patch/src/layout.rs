@@ -179,8 +179,8 @@ pub enum LayoutError {
     /// The first or only nub of a side does not move when the width changes.
     #[error("the first or only inlet or outlet does not move when the width changes; use adjust = \"left\"")]
     FixedNub,
-    /// The width would have to be 0 or negative.
-    #[error("this alignment would require a width of {width} px")]
+    /// The required width is too small: the anchor is not to the right of the target's first nub.
+    #[error("this alignment would require a width of {width} px, which is too small; use adjust = \"left\"")]
     NoWidth {
         /// The required width.
         width: f64,

@@ -568,7 +568,7 @@ mod tests {
         assert_eq!(describe(Format::Maxpat, "poly~ voice 4", false).confidence, Confidence::Guess);
         assert_eq!(describe(Format::Maxpat, "no.such.thing", false).confidence, Confidence::Unknown);
         let (two, one) = (describe(Format::Maxpat, "*", true), describe(Format::Maxpat, "* 2", true));
-        assert_eq!((two.inlets, one.inlets), (Some(2), Some(1)), "inside gen an argument replaces an inlet");
+        assert_eq!((two.inlets, one.inlets), (Some(2), Some(1)), "inside gen, an argument did not replace an inlet");
         assert_eq!(describe(Format::Pd, "osc~ 440", false).size, (60.0, 21.0));
     }
 

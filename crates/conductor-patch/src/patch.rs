@@ -389,8 +389,8 @@ fn segment_slot(document: &Document, id: &CanvasId, canvas: &Canvas, segment: &s
     }
 }
 
-/// The readable part of a root's id: the file name without its last extension. Characters that are
-/// not allowed in an id become `-`.
+/// The readable part of a root's id: the first 40 characters of the file name without its last
+/// extension. Characters that are not allowed in an id become `-`.
 pub fn id_stem(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     stem.chars()

@@ -573,8 +573,8 @@ fn gui_size(text: &str) -> Option<(f64, f64)> {
         "bng" | "tgl" => value("size").map(|size| (size, size)),
         "nbx" => {
             let (columns, height, font) = (value("width")?, value("height")?, value("fontsize")?);
-            // The digits are drawn at six tenths of the font size. To their left is a triangle that
-            // is half as wide as the box is high.
+            // The width of a digit is 31/36 of the font size. To the left of the digits is a
+            // triangle that is half as wide as the box is high.
             Some(((columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0, height))
         }
         "hradio" => Some((value("size")? * value("number")?, value("size")?)),

@@ -412,8 +412,8 @@ impl Document {
         Ok(TrackDetail::capped(path, self.clip_infos(track), chain.all_devices(), chain.mixer(), Vec::new()))
     }
 
-    /// The devices of this Set that can be cloned to add a device: class name and element, sorted
-    /// by name.
+    /// The devices of this Set that can be cloned to add a device: class name and element, in the
+    /// order of the tracks.
     pub(crate) fn donors(&self) -> Vec<(String, El<'_>)> {
         let ordinary = self.tracks().map(|t| t.chain());
         let chains = ordinary.chain(self.returns()).chain(self.main());

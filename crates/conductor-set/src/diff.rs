@@ -242,7 +242,8 @@ fn params(old: &[FoundParam<'_>], new: &[FoundParam<'_>], changes: &mut Changes)
     let before: HashMap<&str, &FoundParam<'_>> = old.iter().map(|p| (p.name.as_str(), p)).collect();
     let same_names = old.len() == new.len();
     for (n, param) in new.iter().enumerate() {
-        // Plug-in parameters all have the same name, so they are paired by position.
+        // Pair by position if the number of parameters is the same, because all parameters of a
+        // plug-in have the same name.
         let was = if same_names { old.get(n) } else { before.get(param.name.as_str()).copied() };
         if let Some(was) = was {
             let (x, y) = (was.info(), param.info());

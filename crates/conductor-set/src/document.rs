@@ -237,8 +237,8 @@ impl Document {
         let revision = Revision::of(&[text.as_bytes()]);
         let mut outlines: Vec<Outline> = cuts.windows(2).map(|w| outline.cut(w[0]..w[1])).collect();
         drop(outline);
-        // Split the chunks off the end of the text and release the freed memory, so that the text
-        // is never in memory twice.
+        // Split the chunks off the end of the text and release the freed memory, so that only about
+        // `SLACK` bytes of the text are in memory twice.
         let mut chunks = Vec::with_capacity(outlines.len());
         while let (Some(outline), Some(at)) = (outlines.pop(), cuts.len().checked_sub(2).and_then(|n| cuts.get(n))) {
             chunks.push(Arc::new(Chunk { text: text.split_off(*at).into_boxed_str(), outline }));

@@ -64,6 +64,6 @@ mod tests {
         assert!(shifts.admit(&guard(you, 0), false).is_ok());
         shifts.foreign();
         assert!(shifts.admit(&guard(me, 1), true).is_err());
-        assert!(shifts.admit(&Guard::default(), true).is_ok(), "pads refer to the current position");
+        assert!(shifts.admit(&Guard::default(), true).is_ok(), "a caller without `seen` was refused");
     }
 }

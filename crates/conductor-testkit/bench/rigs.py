@@ -156,7 +156,7 @@ def wait(look):
     end = time.monotonic() + 60
     while not look():
         if time.monotonic() > end:
-            raise RuntimeError("waited for a minute")
+            raise RuntimeError("a condition did not hold within a minute")
         time.sleep(0.002)
 
 
@@ -255,7 +255,7 @@ def decide(venue, n):
     wait(lambda: any(it["short"] == short for it in venue.rigs[0].control.ask("rigs.questions", {})["questions"]))
     started = time.perf_counter()
     done = venue.rigs[0].person("rigs", "approvals", "allow", rig.name, short)
-    if "has taken" not in done.stdout:
+    if "has applied" not in done.stdout:
         raise RuntimeError(done.stdout + done.stderr)
     return (time.perf_counter() - started) * 1000
 

@@ -97,7 +97,7 @@ class Soak:
         self.marks = {}
 
     def paced(self, per_second, step):
-        """Repeats a step at this rate until the end. Late steps are not skipped."""
+        """Repeats a step at this rate until the end. Late steps follow without a pause, unless they are more than a second late."""
         client = Client(self.home)
         due = time.monotonic()
         number = 0

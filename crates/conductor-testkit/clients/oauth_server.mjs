@@ -1,8 +1,8 @@
 // A real authorization server (oidc-provider) on loopback, for tests.
 // Usage: node oauth_server.mjs ACCOUNT RESOURCE...
 //
-// Every sign-in is as ACCOUNT, without a form. It grants the requested scopes that are words of the
-// client's name, and rejects the others. Tokens are JWTs for one of the resources. `POST /forge`
+// Every sign-in uses ACCOUNT, without a form. A requested scope is granted if it is a word of the
+// client's name, and rejected otherwise. Tokens are JWTs for one of the resources. `POST /forge`
 // signs any claims with the key of the server; a real server has no such route. Prints its issuer
 // when it is ready.
 import { createServer } from "node:http";

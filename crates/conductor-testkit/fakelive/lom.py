@@ -44,7 +44,7 @@ class Undo:
 
 
 class Observable:
-    """Properties with listeners. Changes of the properties in `undoable` are added to the undo list; those in `apart` as separate entries."""
+    """Properties with listeners. Changes of the properties in `undoable` are added to the undo list; changes of those in `apart` become separate entries."""
 
     undoable = ()
     apart = ()

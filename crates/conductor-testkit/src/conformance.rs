@@ -97,7 +97,7 @@ type Run = Box<dyn Fn(Talk) -> BoxFuture<'static, Result<Said, ToolError>> + Sen
 pub struct Suite(HashMap<&'static str, Run>);
 
 impl Suite {
-    #[expect(clippy::new_without_default, reason = "a test server makes exactly one")]
+    #[expect(clippy::new_without_default, reason = "a test server creates exactly one suite")]
     pub fn new() -> Self {
         Self(asking().into_iter().map(|it| (it.name, it.run)).collect())
     }

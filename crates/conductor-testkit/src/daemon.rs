@@ -57,7 +57,7 @@ impl TestDaemon {
     /// takes effect only after a person accepts it, so this function accepts the file first.
     pub fn start_with(setup: Setup, config: &str) -> Self {
         let Setup { home, clock, machine } = setup;
-        std::fs::write(home.path().join("config.toml"), config).expect("the home can be written");
+        std::fs::write(home.path().join("config.toml"), config).expect("config.toml cannot be written");
         let logged = Logged::default();
         let log = Log::new(clock.clone(), Box::new(logged.clone()));
         let options = || Options {
@@ -69,12 +69,12 @@ impl TestDaemon {
             extra_devices: Vec::new(),
         };
         if home.path().join("audit.log").exists() {
-            let daemon = Daemon::start(options()).expect("the daemon starts");
-            daemon.block_on(daemon.handle().accept_config(None)).expect("the file is accepted");
+            let daemon = Daemon::start(options()).expect("the daemon did not start");
+            daemon.block_on(daemon.handle().accept_config(None)).expect("the file was not accepted");
             daemon.stop();
         }
-        let daemon = Daemon::start_on(machine, options()).expect("the daemon starts");
-        daemon.block_on(daemon.handle().ready()).expect("the daemon is ready");
+        let daemon = Daemon::start_on(machine, options()).expect("the daemon did not start");
+        daemon.block_on(daemon.handle().ready()).expect("the daemon did not become ready");
         TestDaemon { home, daemon: Some(daemon), log, logged }
     }
 
@@ -93,8 +93,8 @@ impl TestDaemon {
     /// Saves the file and accepts it as a person does. Returns the faults in the file. The request
     /// for the status waits until the file is in force.
     pub fn reload(&self, config: &str) -> Vec<String> {
-        std::fs::write(self.home.path().join("config.toml"), config).expect("the home can be written");
-        let reloaded = self.block_on(self.handle().accept_config(None)).expect("the file is accepted");
+        std::fs::write(self.home.path().join("config.toml"), config).expect("config.toml cannot be written");
+        let reloaded = self.block_on(self.handle().accept_config(None)).expect("the file was not accepted");
         self.status();
         reloaded.faults
     }
@@ -102,7 +102,7 @@ impl TestDaemon {
     /// A client connected to `mcp.sock`.
     pub fn client(&self) -> LineClient {
         let path = self.home.path().join("mcp.sock");
-        self.block_on(async { LineClient::over(listener::connect(&path).await.expect("the daemon listens")) })
+        self.block_on(async { LineClient::over(listener::connect(&path).await.expect("the daemon does not listen")) })
     }
 
     /// Sends a message to a port as a person does.
@@ -112,7 +112,7 @@ impl TestDaemon {
     }
 
     pub fn status(&self) -> Status {
-        self.block_on(self.handle().status()).expect("the daemon runs")
+        self.block_on(self.handle().status()).expect("the daemon is not running")
     }
 
     /// The text of the log.
@@ -126,7 +126,7 @@ impl Deref for TestDaemon {
     type Target = Daemon;
 
     fn deref(&self) -> &Daemon {
-        self.daemon.as_ref().expect("not stopped yet")
+        self.daemon.as_ref().expect("the daemon was already stopped")
     }
 }
 

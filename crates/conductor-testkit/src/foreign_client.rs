@@ -34,7 +34,7 @@ impl Puppet {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("the client starts");
+            .expect("the client did not start");
         let (sender, answers) = channel();
         let output = BufReader::new(child.stdout.take().expect("piped"));
         std::thread::spawn(move || {
@@ -51,12 +51,12 @@ impl Puppet {
     }
 
     fn answer(&self) -> Value {
-        self.answers.recv_timeout(PATIENCE).expect("the client answers")
+        self.answers.recv_timeout(PATIENCE).expect("the client did not answer in time")
     }
 
     pub fn ask(&mut self, wish: &Value) -> Value {
-        let wishes = self.wishes.as_mut().expect("open until it is dropped");
-        writeln!(wishes, "{wish}").expect("the client listens");
+        let wishes = self.wishes.as_mut().expect("the input of the client is closed");
+        writeln!(wishes, "{wish}").expect("the client does not read its input");
         self.answer()
     }
 

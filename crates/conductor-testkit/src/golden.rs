@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(out, ["/b/0/v", "/c"]);
         let list = Deviations::with(&[("99", "/b/*/v", "on purpose")]);
         assert!(list.allow("99_x.json", "/b/0/v") && !list.allow("99_x.json", "/c") && !list.allow("98", "/b/0/v"));
-        assert_eq!(list.unused().len(), OF_DOCUMENTS.len(), "only the used entry is left out");
+        assert_eq!(list.unused().len(), OF_DOCUMENTS.len(), "the number of unused entries is wrong");
     }
 }

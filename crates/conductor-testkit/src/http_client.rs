@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serves a studio on a free port of this machine.
 pub async fn serve(shared: &Arc<Shared>) -> SocketAddr {
-    let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await.expect("a free port");
+    let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await.expect("no port is free");
     let tokens = Tokens::new(vec![
         Token::new("ci", TOKEN, &["call"]),
         Token::new("other", OTHER_TOKEN, &["call"]),
@@ -63,13 +63,13 @@ impl Answer {
 /// Sends raw bytes and reads until the connection is closed.
 pub async fn send(address: SocketAddr, request: &[u8]) -> Answer {
     let exchange = async {
-        let mut stream = TcpStream::connect(address).await.expect("the server accepts connections");
-        stream.write_all(request).await.expect("the server reads");
+        let mut stream = TcpStream::connect(address).await.expect("the server refused the connection");
+        stream.write_all(request).await.expect("the server did not read the request");
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
         bytes
     };
-    let bytes = tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time");
+    let bytes = tokio::time::timeout(PATIENCE, exchange).await.expect("no answer in time");
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);

@@ -38,15 +38,18 @@ impl LineClient {
             // Windows has no unnamed pipe with two directions, so use a named pipe.
             let folder = tempfile::tempdir().expect("a temporary folder");
             let path = folder.path().join("mcp.sock");
-            let listener = conductor_hosts::system::listener::Listener::bind(&path).expect("a new pipe");
+            let listener =
+                conductor_hosts::system::listener::Listener::bind(&path).expect("the pipe cannot be created");
             let (ours, mut inner) = tokio::io::duplex(1 << 20);
             tokio::spawn(async move {
-                let mut pipe = conductor_hosts::system::listener::connect(&path).await.expect("it listens");
+                let mut pipe =
+                    conductor_hosts::system::listener::connect(&path).await.expect("the pipe does not listen");
                 let _ = tokio::io::copy_bidirectional(&mut inner, &mut pipe).await;
             });
             tokio::spawn(async move {
                 let _folder = folder;
-                let (theirs, _) = listener.accept().await.expect("a client").expect("of this user");
+                let (theirs, _) =
+                    listener.accept().await.expect("no client connected").expect("the client belongs to another user");
                 serve_stream(&shared, Who::Uid(1000), theirs).await;
             });
             Self::over(ours)
@@ -55,8 +58,8 @@ impl LineClient {
 
     pub async fn bytes(&mut self, bytes: &[u8]) {
         if let Some(write) = &mut self.write {
-            write.write_all(bytes).await.expect("the connection is open");
-            write.flush().await.expect("the connection is open");
+            write.write_all(bytes).await.expect("the connection is closed");
+            write.flush().await.expect("the connection is closed");
         }
     }
 
@@ -79,16 +82,16 @@ impl LineClient {
     pub async fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read =
-            tokio::time::timeout(PATIENCE, self.read.read_line(&mut line)).await.expect("an answer in time").ok()?;
+            tokio::time::timeout(PATIENCE, self.read.read_line(&mut line)).await.expect("no answer in time").ok()?;
         (read > 0).then(|| line.trim_end_matches('\n').to_owned())
     }
 
     pub async fn next(&mut self) -> Value {
-        let line = self.next_line().await.expect("the connection is open");
-        serde_json::from_str(&line).expect("a line of JSON")
+        let line = self.next_line().await.expect("the connection is closed");
+        serde_json::from_str(&line).expect("the line is not JSON")
     }
 
-    /// Sends a request and returns the reply with its id. Earlier messages are dropped.
+    /// Sends a request and returns its reply. Messages that arrive before the reply are dropped.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.start(method, params).await;
         self.reply(id).await

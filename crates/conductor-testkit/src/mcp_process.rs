@@ -27,13 +27,13 @@ impl Doorstep {
             .args(flags)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("the test door starts");
+            .expect("testdoor did not start");
         let mut line = String::new();
         let out = child.stdout.take().expect("piped");
-        BufReader::new(out).read_line(&mut line).expect("it prints its ports");
+        BufReader::new(out).read_line(&mut line).expect("testdoor did not print its ports");
         let mut ports = line.split_whitespace().filter_map(|it| it.parse().ok());
         let (port, open_port) = (ports.next().unwrap_or(0), ports.next().unwrap_or(0));
-        assert!(port != 0 && open_port != 0, "two ports: {line:?}");
+        assert!(port != 0 && open_port != 0, "testdoor did not print two ports: {line:?}");
         Self { child: Killed(child), home, port, open_port }
     }
 
@@ -78,7 +78,7 @@ pub fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> 
         .current_dir(clients())
         .stdin(Stdio::null())
         .output()
-        .expect("the client runs")
+        .expect("the client did not start")
 }
 
 /// Runs the command line of the MCP inspector once.
@@ -105,7 +105,7 @@ pub fn inspector(node: &Path, arguments: &[&str], home: &Path) -> Output {
 /// Runs the public conformance suite against a server. Returns whether it passed, and its output.
 /// The suite writes its files to `home`.
 pub fn suite(url: &str, home: &Path, arguments: &[&str]) -> (bool, String) {
-    let node = node().expect("the test has checked for Node");
+    let node = node().expect("Node is missing; the test must check for it first");
     let out = home.join("out").to_string_lossy().into_owned();
     let script = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
     let ran = run(&node, &[&[script, "server", "--url", url, "-o", &out], arguments].concat(), &[]);

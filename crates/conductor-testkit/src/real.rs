@@ -76,7 +76,7 @@ macro_rules! require {
 }
 
 /// Calls `look` every 20 ms until it returns a value. Returns `None` after `limit`.
-#[expect(clippy::disallowed_methods, reason = "waiting for another process is real time")]
+#[expect(clippy::disallowed_methods, reason = "waits for another process in real time")]
 pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let start = std::time::Instant::now();
     loop {

@@ -92,7 +92,7 @@ copy(ours, peer)";
             .stdin(end)
             .stdout(Stdio::null())
             .spawn()
-            .expect("python3 starts");
+            .expect("python3 did not start");
         std::thread::spawn(move || relay.wait());
         ours
     }

@@ -39,7 +39,7 @@ pub struct MemoryJournal {
     outcome_down: Mutex<Option<String>>,
     events: Mutex<Vec<Event>>,
     kept: Mutex<Vec<(CallFacts, OutcomeFacts)>>,
-    /// Number of outcomes that had to be on the disk before their reply.
+    /// Number of outcomes that had to be on disk before the reply was sent.
     waited_for_disk: AtomicUsize,
 }
 

@@ -41,7 +41,7 @@ impl Terminal {
         unlockpt(&person).expect("a terminal");
         let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         rustix::termios::tcsetwinsize(&person, size).expect("a terminal");
-        let name = ptsname(&person, Vec::new()).expect("a terminal has a name");
+        let name = ptsname(&person, Vec::new()).expect("the terminal has no name");
         let program: OwnedFd =
             rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
         let end = || Stdio::from(program.try_clone().expect("a descriptor"));
@@ -54,7 +54,7 @@ impl Terminal {
                 Ok(())
             });
         }
-        let child = command.spawn().expect("the program starts");
+        let child = command.spawn().expect("the program did not start");
         // Close our copies of the program's descriptors: otherwise its end is never noticed.
         drop(command);
         drop(program);
@@ -130,7 +130,7 @@ impl Terminal {
 
     /// Waits until the program ends by itself. Returns its status and all its output.
     pub fn end(mut self) -> (ExitStatus, String) {
-        let status = self.child.0.wait().expect("it ends");
+        let status = self.child.0.wait().expect("cannot wait for the program");
         while let Ok(bytes) = self.shown.recv() {
             self.text.push_str(&String::from_utf8_lossy(&bytes));
         }

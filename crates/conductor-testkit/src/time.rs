@@ -1,4 +1,4 @@
-//! A clock for reading the time and for waiting, which only the test moves.
+//! A clock that only the test moves. Code under test can read it and wait for it.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

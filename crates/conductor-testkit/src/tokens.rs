@@ -8,7 +8,7 @@ use tiktoken_rs::{CoreBPE, o200k_base};
 /// Number of tokens of a text.
 pub fn count(text: &str) -> usize {
     static VOCABULARY: OnceLock<CoreBPE> = OnceLock::new();
-    VOCABULARY.get_or_init(|| o200k_base().expect("the vocabulary is inside the package")).encode_ordinary(text).len()
+    VOCABULARY.get_or_init(|| o200k_base().expect("the package has no vocabulary")).encode_ordinary(text).len()
 }
 
 /// Number of tokens of the part of a listed tool that a model sees: name, description and input

@@ -110,12 +110,12 @@ fn work(control: PathBuf, promised: Arc<Promised>) -> JoinHandle<()> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "paces a schedule of faults; nothing is concluded from the time")]
+#[expect(clippy::disallowed_methods, reason = "pauses between faults; no check depends on the time")]
 pub fn pause(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
 }
 
-/// Polls until `look` succeeds, for at most `tries` times 50 ms. Returns the last reason.
+/// Calls `look` every 50 ms until it succeeds, at most `tries` times. Returns the last error.
 pub fn until(tries: usize, mut look: impl FnMut() -> Result<(), String>) -> Result<(), String> {
     let mut last = Ok(());
     for _ in 0..tries {
@@ -189,7 +189,7 @@ pub fn run(settings: &Settings, report: &mut dyn FnMut(&str)) -> Result<Vec<Viol
         let acknowledged = promised.acknowledged.load(Ordering::Relaxed);
         report(&format!("{number:4} {fault:?} {status} ({acknowledged} calls acknowledged)"));
         for it in &found[before..] {
-            report(&format!("     {}: {}", it.invariant, it.text));
+            report(&format!("     violated: {}: {}", it.invariant, it.text));
         }
         if found.len() >= 10 {
             report("     stopped after ten violations");

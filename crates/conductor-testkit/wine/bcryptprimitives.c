@@ -1,5 +1,5 @@
 /* The one function of bcryptprimitives.dll that programs in Rust import. Wine 8 lacks this library,
-   so the tests under Wine place this file next to the programs. It is never shipped. */
+   so the tests under Wine build it from this file. It is never shipped. */
 #include <windows.h>
 #include <ntsecapi.h>
 

@@ -117,7 +117,7 @@ fn start_daemon(home: &Path) -> Measured {
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let ready = start.elapsed().as_secs_f64();
-    assert!(!line.is_empty(), "it did not start");
+    assert!(!line.is_empty(), "the daemon did not start");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     (ready, wait(child))

@@ -58,7 +58,7 @@ fn measured<T>(program: &std::path::Path, arguments: &[&str], look: impl FnOnce(
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let ready = start.elapsed().as_secs_f64() * 1000.0;
-    assert!(!line.is_empty(), "it did not start");
+    assert!(!line.is_empty(), "the daemon did not start");
     let seen = look(&child);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -144,7 +144,7 @@ fn add(patches: &Patches, id: &str, class: &str, n: usize) {
 fn look_and_add(patches: &Patches, id: &str, class: &str, n: usize) {
     let rehearsal = Arc::new(Rehearsal::default());
     let _ = add_as(patches, id, class, n, Consent::Rehearsal(Arc::clone(&rehearsal)));
-    assert!(rehearsal.question().is_none(), "a pure edit needs no approval");
+    assert!(rehearsal.question().is_none(), "a pure edit needed an approval");
     add(patches, id, class, n);
 }
 
@@ -209,7 +209,7 @@ fn running(home: &Path, name: &str, add: fn(&Patches, &str, &str, usize)) {
     println!("{name:<16} {}   plain messages {}", told(&mut measured), told(&mut by_hand));
 }
 
-/// A Pd whose user interface is replaced by this bench, without a host in between.
+/// A Pd that the bench controls directly, in place of Pd's user interface and without our Pd host.
 struct Bare {
     child: std::process::Child,
     socket: std::net::TcpStream,

@@ -135,7 +135,7 @@ async fn start_node(node: &std::path::Path, folder: &std::path::Path) -> (Child,
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    lines.next_line().await.unwrap().expect("it declares its tools");
+    lines.next_line().await.unwrap().expect("node ended before it declared its tools");
     (child, lines)
 }
 

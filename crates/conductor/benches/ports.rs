@@ -700,7 +700,7 @@ fn conductor(folder: &std::path::Path, load: Load) -> Arc<Forwarder> {
         }
     };
     command.args(["--json", "up", "--http", "127.0.0.1:0"]).env(HOME, folder);
-    Forwarder::start(command).unwrap().ready().expect("the daemon starts")
+    Forwarder::start(command).unwrap().ready().expect("the daemon did not start")
 }
 
 fn report(setup: Setup, paths: &[Path], turns: &[Vec<Turn>]) {

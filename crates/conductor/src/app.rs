@@ -100,7 +100,7 @@ pub struct Daemon {
     ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
-    // Dropped last: when the lock is gone, another daemon may use the home.
+    // Dropped last: as soon as the lock is released, another daemon may use the home.
     lock: LockFile,
 }
 
@@ -376,7 +376,7 @@ impl Daemon {
     }
 }
 
-/// Writes the schema of this version, so that editors know all keys.
+/// Writes the schema of this version, so that editors can check and complete all keys.
 fn write_schema(home: &Home, log: &Log) {
     let path = home.schema_file();
     let schema = conductor_core::config::reference::schema_text();

@@ -1,5 +1,5 @@
-//! The command line. Each command is one file. It sends requests to the daemon over the human door
-//! (`control.sock`), or reads files itself if no daemon is needed.
+//! The command line. Each command is in its own file. A command sends requests to the daemon over
+//! the human door (`control.sock`), or reads files itself if no daemon is needed.
 //!
 //! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` has more (`remote`). Results go
 //! to stdout, everything else to stderr.

@@ -75,7 +75,7 @@ impl Checked {
         if let Some(Err(refusal)) = &self.found
             && errors.is_empty()
         {
-            // The file cannot be read, so there are no errors in its text.
+            // There are no errors in the text if the file cannot be read. Report the reason.
             errors.push(refusal.reason.clone());
         }
         if matches!(self.found, Some(Ok(_))) && self.text.trim().is_empty() {

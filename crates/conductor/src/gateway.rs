@@ -210,7 +210,7 @@ impl Gateway {
         webhooks.configure(&config.webhooks);
         let cluster = Cluster::new(&studio, &audit, owner, runtime.clone(), log);
         cluster.configure(&config.cluster);
-        // Use weak references, because these parts refer to the studio.
+        // Use weak references: these parts refer to the studio, so strong ones would be a cycle.
         let (listeners, senders, rigs) = (Arc::downgrade(&http), Arc::downgrade(&webhooks), Arc::downgrade(&cluster));
         studio.report_network(move || NetworkNow {
             http: listeners.upgrade().map(|it| it.now()).unwrap_or_default(),

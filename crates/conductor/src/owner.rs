@@ -104,7 +104,7 @@ pub(crate) struct Owner {
     statistics: Statistics,
     /// Number of actions that failed, although the engine counts them as performed.
     actions_undone: u64,
-    /// Number of actions whose effects have been carried out.
+    /// The engine's count of actions when effects were last carried out.
     counted: u64,
     performance_lock: bool,
     /// A configuration that waits for the end of the performance lock.
@@ -415,7 +415,8 @@ impl Owner {
 
     fn stop(&mut self) {
         self.phase = Phase::Stopping;
-        // No callback may start a note that the owner would not end.
+        // Decide all events here from now on: a callback could start a note that the owner would
+        // not end.
         self.desk.owner_first = true;
         self.alarms.clear();
         // Process the events that arrived before the stop. A release among them ends its note

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The delay before memory is returned. Clients often disconnect together, and files are saved
-/// several times.
+/// several times; with the delay, memory is returned once for all of them.
 const SETTLE: Duration = Duration::from_secs(1);
 static IS_DUE: AtomicBool = AtomicBool::new(false);
 

@@ -80,7 +80,7 @@ mod tests {
             assert_eq!(front.get("name").and_then(Value::as_str), Some(skill.name));
             let description = skill.description();
             assert!((60..=1024).contains(&description.len()), "{}: {description}", skill.name);
-            assert!(description.contains("Use"), "{}: says when to use it", skill.name);
+            assert!(description.contains("Use"), "{}: the description does not state when to use it", skill.name);
             let lines = skill.text.lines().count();
             assert!((25..=120).contains(&lines), "{} has {lines} lines", skill.name);
         }

@@ -57,7 +57,7 @@ struct Wire {
     sig: String,
 }
 
-/// Why a line of `checkpoints.jsonl` is invalid.
+/// Why a line of `checkpoints.jsonl` is invalid. In messages, the text follows the word "which".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum BadCheckpoint {

@@ -297,9 +297,9 @@ mod tests {
 
     #[test]
     fn the_vector_is_read_back() {
-        let (links, first) = read(VECTOR[0].as_bytes()).expect("a good line");
+        let (links, first) = read(VECTOR[0].as_bytes()).expect("not a valid line");
         assert_eq!((links.seq, links.segment, links.prev, links.phase), (0, Some(1), None, "segment"));
-        let (links, _) = read(VECTOR[1].as_bytes()).expect("a good line");
+        let (links, _) = read(VECTOR[1].as_bytes()).expect("not a valid line");
         assert_eq!((links.seq, links.call, links.prev), (1, Some("c1"), Some(first.to_string().as_str())));
     }
 
@@ -313,9 +313,9 @@ mod tests {
         chain.append(&stamp(1), &Entry::Intent(call("tool\u{1b}\",\"prev\":\"")), &mut out);
         let line = out.trim_ascii_end();
         let (body, _) = split(line).expect("a hash");
-        let by_name: Links<'_> = serde_json::from_slice(line).expect("JSON");
+        let by_name: Links<'_> = serde_json::from_slice(line).expect("not JSON");
         assert_eq!(call_links(body), Some(by_name));
-        let text = std::str::from_utf8(body).expect("UTF-8");
+        let text = std::str::from_utf8(body).expect("not UTF-8");
         for hurt in [
             text.replace("\"seq\":42", "\"seq\":042"),
             text.replace("\"seq\":42", "\"seq\":+42"),

@@ -142,7 +142,11 @@ mod tests {
         assert_eq!(verdict("", None), Some(Verdict::Missing));
         assert_eq!(verdict(&line(3), end(9, LOG)), Some(Verdict::Missing), "the checkpoint file was shortened");
         assert_eq!(verdict(&line(3), end(9, Uuid::from_u128(6))), Some(Verdict::Forked), "another log");
-        assert_eq!(verdict(line(7).trim_end(), end(9, LOG)), Some(Verdict::Missing), "half a line does not count");
+        assert_eq!(
+            verdict(line(7).trim_end(), end(9, LOG)),
+            Some(Verdict::Missing),
+            "a line without its newline was accepted"
+        );
         let junk = Remembered::new(Place::Copy, "junk").expect("a line");
         assert_eq!(junk.fault(b"", end(9, LOG)).map(|it| it.verdict), Some(Verdict::Forked));
     }

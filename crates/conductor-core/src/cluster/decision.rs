@@ -155,25 +155,27 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum DecisionError {
-    #[error("it is not a decision: {0}")]
+    #[error("the message is not a decision: {0}")]
     Shape(String),
-    #[error("it is about another rig or question")]
+    #[error("the decision is about another rig or question")]
     Other,
-    #[error("its key is not enrolled on this rig")]
+    #[error("the key of the decision is not enrolled on this rig")]
     Stranger,
-    #[error("its signature is invalid")]
+    #[error("the signature of the decision is invalid")]
     Signature,
     #[error("the question is not open any more")]
     NotOpen,
     #[error("the question has expired")]
     Expired,
-    #[error("its time differs from the clock of this rig by more than two minutes")]
+    #[error(
+        "the decision is dated more than two minutes before its question, or more than two minutes after the clock of this rig"
+    )]
     Time,
     #[error("the person was shown another question")]
     Changed,
     #[error("the policy has changed since the question was asked")]
     Policy,
-    #[error("the key may not answer questions of the tier {0}")]
+    #[error("the key may not allow calls of the tier {0}")]
     Tier(Tier),
     #[error("the question must be answered at its own rig")]
     Local,

@@ -190,9 +190,9 @@ pub fn section_hashes(tree: &Value) -> Value {
     Value::Object(sections.map(|(key, value)| (key.clone(), hash(value).to_string().into())).collect())
 }
 
-/// Returns a message if the file was truncated while it was saved, which means that the new text is
-/// only the beginning of the old text. Returns `None` if the change may be an edit. A text that was
-/// truncated after a complete row looks like an edit.
+/// Returns a message if the file was probably truncated while it was saved: the new text is only
+/// the beginning of the old text, and it has no final newline, lacks a section, or is less than
+/// half as long. Returns `None` if the change may be an edit.
 pub fn is_cut(old: &str, new: &str) -> Option<String> {
     if new.trim().is_empty() && !old.trim().is_empty() {
         return Some("the file is empty".to_owned());
@@ -269,8 +269,7 @@ fn device_named<'a>(tree: &'a Value, alias: &str) -> Option<&'a Value> {
     items(tree.get("devices")).iter().find(|it| it.get("alias").and_then(Value::as_str) == Some(alias))
 }
 
-/// The keys of a device that decide whether it is trusted. A key with the value `false` is treated
-/// as absent.
+/// All keys of a device except `UNTRUSTED_KEYS`. A key with the value `false` is treated as absent.
 fn guarded_part(device: Option<&Value>) -> Map<String, Value> {
     let members = device.and_then(Value::as_object).into_iter().flatten();
     let kept = members.filter(|(key, value)| !UNTRUSTED_KEYS.contains(&key.as_str()) && **value != Value::Bool(false));

@@ -38,7 +38,7 @@ section! {
 }
 
 section! {
-    /// Encryption of HTTP connections. With a certificate, every listener uses HTTPS, also on this
+    /// Encryption of HTTP connections. With a certificate, every listener uses HTTPS, even on this
     /// machine.
     #[derive(Eq)]
     pub struct HttpTls {
@@ -73,7 +73,7 @@ row! {
         audience: String, filled().ruled(receiver), "\"https://studio.local:3443/mcp\"";
         /// Accepted signature algorithms.
         algorithms: Vec<JwtAlgorithm> = vec![JwtAlgorithm::Es256, JwtAlgorithm::EdDsa, JwtAlgorithm::Ps256, JwtAlgorithm::Rs256], set(named(), 1..=JwtAlgorithm::ALL.len()), "[\"ES256\"]";
-        /// The scopes that grant something. A token without any of them is refused.
+        /// Scopes that grant rights. A token without any of these scopes is refused.
         scopes: Vec<OauthScope> = Vec::new(), unique_rows(64, "name", "scope");
     }
 }
@@ -84,7 +84,7 @@ row! {
     pub struct OauthScope {
         /// Name of the scope.
         name: String, text(1..=128).ruled(scope_name), "\"conductor.modes\"";
-        /// The tools that exist for tokens with the scope: names of toolsets and of tools, as in
+        /// The tools that tokens with the scope can use: names of toolsets and of tools, as in
         /// `[mcp] tools`.
         tools: Vec<String> = Vec::new(), set(text(1..=128).ruled(toolset), 0..=256), "[\"conductor_list_modes\"]";
         /// Whether the scope also allows reading status and events.
@@ -140,7 +140,7 @@ named_enum! {
 }
 
 row! {
-    /// A token in addition to `state/http.token`. The file contains only its digest. `conductor
+    /// A token in addition to `state/http.token`. The row contains only its digest. `conductor
     /// http token create` writes this section.
     #[derive(Eq)]
     pub struct HttpToken {
@@ -152,10 +152,10 @@ row! {
         ), "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"";
         /// The permissions of the token.
         scopes: Vec<Scope>, set(named(), 1..=Scope::ALL.len()), "[\"call\", \"observe\"]";
-        /// The tools that exist for the token: names of toolsets and of tools, as in `[mcp] tools`.
+        /// The tools that the token can use: names of toolsets and of tools, as in `[mcp] tools`.
         tools: Vec<String> = vec!["all".to_owned()], set(text(1..=128).ruled(toolset), 1..=256), "[\"live\"]";
-        /// The views that the token may list. The first one is the default. Without a view, all are
-        /// allowed.
+        /// The views that the token may list. The first one is the default. If empty, all views
+        /// are allowed.
         views: Vec<ToolView> = Vec::new(), set(named(), 0..=ToolView::ALL.len()), "[\"stage\"]";
         /// Time from which the token is refused.
         expires: Option<Timestamp> = None, by(time).maybe(), "\"2027-01-31\"";

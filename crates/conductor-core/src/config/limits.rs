@@ -53,7 +53,8 @@ impl Table for Circuit {
 
     fn keys(_: Option<&Self>) -> Keys {
         let mut keys = Settings::keys(None);
-        let about = "Settings of single tools, by tool name. Missing keys have the values of this section.";
+        let about = "Settings of single tools, by tool name. \
+                     Missing keys have the tool's built-in values, or else the values of this section.";
         keys.add("tools", &[about], &names(table::<Settings>()), Some(&BTreeMap::new()), None);
         keys
     }

@@ -18,7 +18,7 @@ section! {
         /// of the first documents (`seed`), or `all`. Other tools can still be found and called.
         view: ToolView = ToolView::Core, named(), "\"live\"";
         /// Whether lists contain the schemas of results. With `none`, the schemas of arguments are
-        /// shortened too, which costs a model fewer tokens. With `full`, all schemas are complete.
+        /// shortened too, to save tokens. With `full`, all schemas are complete.
         output_schemas: OutputSchemas = OutputSchemas::None, named(), "\"full\"";
         /// Form of tool names in lists: with `_` (`safe`), which every client accepts, or with `.`
         /// (`dotted`), as in the documentation. A call may use either form.

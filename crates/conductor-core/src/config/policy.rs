@@ -57,8 +57,8 @@ pub(crate) fn rules() -> impl Form<Out = Vec<Rule>> {
     opaque(|r, node| r.list_of(node, 0, MOST_RULES, |r, item| Some(table().read(r, item).unwrap_or_default())))
 }
 
-/// Refuses a rule without a decision, unless it has an unknown key, which may be a misspelt
-/// `decision`.
+/// Refuses a rule that has neither a decision nor a channel, unless it has an unknown key, which
+/// may be misspelt.
 pub(crate) fn decides_something(rule: Rule, r: &mut Reader<'_>, f: &Fields<'_>) -> Rule {
     if !f.has("decision") && !f.has("channel") && f.unknown().next().is_none() {
         let help = "add decision = \"allow\", \"ask\" or \"deny\"".to_owned();

@@ -285,7 +285,8 @@ pub(crate) fn made_continuous_id(mode: &str, source: &Value, taken: impl Iterato
     Ids { taken: taken.collect() }.make(mode, &sorted(source).to_string())
 }
 
-/// Whether the gesture ends with a release, which can end a note or a held key.
+/// Whether a release of the key follows after the rule has fired. The release ends a note or a held
+/// key.
 fn has_release(kind: &TriggerKind) -> bool {
     match kind {
         TriggerKind::Note { on, .. } | TriggerKind::GamepadButton { on, .. } => match on {

@@ -188,8 +188,8 @@ fn plain(schema: &Value) -> Value {
         Value::Object(map) => {
             let kept = map.iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str()));
             let plained = kept.map(|(key, value)| match value.as_object().filter(|_| key == "properties") {
-                // These are the names of keys in the file, which may equal an annotation, so keep
-                // all of them.
+                // The members of `properties` are keys of the file. Such a key can have the
+                // name of an annotation, so keep all of them.
                 Some(keys) => (key.clone(), keys.iter().map(|(key, value)| (key.clone(), plain(value))).collect()),
                 None => (key.clone(), plain(value)),
             });

@@ -131,7 +131,8 @@ section! {
         rules: BTreeMap<String, String> = BTreeMap::new(), names(mode_name()), "{ Live = \"Default\" }";
         /// Rules for window titles, tried in order before `rules`.
         window_rules: Vec<WindowRule> = Vec::new(), list(entry(), 0..=usize::MAX);
-        /// Whether a mode that a person selected ends when another window gets the focus.
+        /// Whether a mode that was selected by a pad, a tool or a command is released when another
+        /// window gets the focus, so that the rules apply again.
         release_on_focus_change: bool = true, boolean(), "false";
     }
 }

@@ -338,14 +338,22 @@ mod tests {
             state.pass(&glue, false, value, 0, Micros::from_ms(ms))
         };
         state.read = Some(0.5);
-        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "the target is at one half");
+        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "a value was sent before the knob reached the target");
         assert_eq!(turn(&mut state, 0.5, 10), Passed::Now(0.5));
         state.read = Some(0.5);
-        assert_eq!(turn(&mut state, 0.8, 60), Passed::Now(0.8), "the value was read before the last turn");
+        assert_eq!(
+            turn(&mut state, 0.8, 60),
+            Passed::Now(0.8),
+            "a value that was read during our own turn stopped the knob"
+        );
         state.read = Some(0.8);
-        assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "the value that was read is our own");
+        assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "reading back our own value stopped the knob");
         state.read = Some(0.2);
-        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "the target was moved elsewhere");
+        assert_eq!(
+            turn(&mut state, 0.95, 4000),
+            Passed::Nothing,
+            "the knob kept control although the target was moved elsewhere"
+        );
         assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
         // A relative knob continues from the target's value.
         let mut knob = State { read: Some(0.75), ..State::default() };
@@ -359,7 +367,7 @@ mod tests {
         let through = |output| reading.before_out(&Glue { output, ..Glue::default() });
         assert_eq!(through(None), Some(0.8));
         assert_eq!(through(Some((-12.0, 0.0))), Some(0.5));
-        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "a value outside the range becomes its end");
+        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "a value outside the range did not become the nearest end");
         assert_eq!(through(Some((3.0, 3.0))), None);
     }
 
@@ -372,7 +380,7 @@ mod tests {
         assert_eq!(turn(0.1), Passed::Nothing);
         assert_eq!(turn(0.4), Passed::Nothing);
         assert_eq!(turn(0.6), Passed::Now(0.6), "crossed");
-        assert_eq!(turn(0.1), Passed::Now(0.1), "the target follows after the crossing");
+        assert_eq!(turn(0.1), Passed::Now(0.1), "the target did not follow the knob after the crossing");
     }
 
     proptest! {

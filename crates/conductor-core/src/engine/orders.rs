@@ -149,8 +149,8 @@ impl Engine {
         PanicReport { notes_released: released.notes, keys_released: released.keys, actions_cancelled }
     }
 
-    /// Records a message that a tool sent. The tool's notes end when its connection closes. A copy
-    /// of the message that comes back on a port is recognised.
+    /// Records a message that a tool sent. The tool's notes end when its connection closes. If a
+    /// copy of the message comes back on any port, the copy is tainted.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.sent_without_hand(message, now);
         self.hold(connection, port, message, Taint::Tool, now);

@@ -42,7 +42,7 @@ impl Simulation {
 const UNNAMED: &str = "sim";
 
 /// Runs an event script against a configuration. After the script, time advances until no deadline
-/// is left.
+/// is left or a limit is reached.
 pub fn simulate(config: &Config, script: &str, mode: Option<&str>) -> Result<Simulation, SimError> {
     simulate_with(config, script, mode, Facts::default())
 }
@@ -54,7 +54,7 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     let mut now = Micros(0);
     let mut stage = Stage { engine: Engine::new(config, &mut slots, now), effects: Vec::new(), answered: 0 };
     *stage.engine.facts_mut() = facts;
-    // A simulation keeps every record. This is safe because the length of the script is limited.
+    // The trace of a simulation has no size limit; `MAX_RECORDS` limits the number of its records.
     *stage.engine.trace_mut() = Trace::new(usize::MAX);
     if let Some(mode) = mode {
         stage.engine.switch_mode(mode, Taint::Clean, now, &mut Vec::new()).map_err(SimError::Mode)?;

@@ -309,11 +309,11 @@ mod tests {
         let encoder = Encoder { mode: EncoderMode::TwosComplement, acceleration: 1.0 };
         let mut ticks = Ticks::default();
         let mut at = |ms: u64, detents: i32| accelerate(&encoder, &mut ticks, detents, Micros::from_ms(ms));
-        assert_eq!(at(1000, 1), 1, "there is no tick before the first");
+        assert_eq!(at(1000, 1), 1, "the first tick was accelerated");
         assert_eq!(at(1000, 1), 8, "no pause at all");
         assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
-        assert_eq!(at(1075, 1), 1, "50 ms is slow");
-        assert_eq!(at(1076, -1), -1, "a change of direction starts again");
+        assert_eq!(at(1075, 1), 1, "a tick after a pause of 50 ms was accelerated");
+        assert_eq!(at(1076, -1), -1, "the acceleration continued after a change of direction");
         assert_eq!(at(1076, -1), -8);
     }
 

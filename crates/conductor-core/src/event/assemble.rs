@@ -261,7 +261,7 @@ mod tests {
             feed(&mut assembler, &[(7, 100), (7, 101), (39, 5), (7, 64), (39, 1)]).iter().map(|it| it.cc14).collect();
         let value = |coarse: u16, fine: u16| Some((7, coarse * 128 + fine));
         assert_eq!(got, vec![value(100, 0), value(101, 0), value(101, 5), None, value(64, 1)]);
-        assert_eq!(assembler.feed(1, 7, 3).cc14, Some((7, 384)), "another channel has its own memory");
+        assert_eq!(assembler.feed(1, 7, 3).cc14, Some((7, 384)), "channel 1 used the state of channel 0");
     }
 
     #[test]
@@ -293,8 +293,16 @@ mod tests {
         assert_eq!(values(&[(99, 1), (6, 10), (38, 1), (96, 0)]), vec![]);
         assert_eq!(values(&[(101, 0), (100, 0), (101, 127), (100, 127), (6, 1), (96, 1)]), vec![]);
         assert_eq!(values(&[(99, 0), (98, 5), (99, 127), (98, 127), (97, 1)]), vec![]);
-        assert_eq!(values(&[(99, 0), (98, 5), (101, 0), (6, 1)]), vec![], "half an RPN replaced the NRPN");
-        assert_eq!(values(&[(99, 0), (98, 5), (121, 0), (6, 1)]), vec![], "reset all controllers deselects");
+        assert_eq!(
+            values(&[(99, 0), (98, 5), (101, 0), (6, 1)]),
+            vec![],
+            "half of an RPN number did not deselect the NRPN"
+        );
+        assert_eq!(
+            values(&[(99, 0), (98, 5), (121, 0), (6, 1)]),
+            vec![],
+            "a reset of all controllers did not deselect the NRPN"
+        );
     }
 
     #[test]

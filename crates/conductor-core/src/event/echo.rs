@@ -129,7 +129,7 @@ mod tests {
         let mut echo = Echo::of_lights();
         echo.note_sent(Micros(0), &on(36));
         assert!(echo.is_echo(Micros(50_000), &on(36)));
-        assert!(echo.is_echo(Micros(100_000), &on(36)), "on several inputs, up to the end of the window");
+        assert!(echo.is_echo(Micros(100_000), &on(36)), "a second echo at the end of the window was not detected");
         assert!(!echo.is_echo(Micros(50_000), &on(37)));
         assert!(!echo.is_echo(Micros(100_001), &on(36)));
     }
@@ -151,9 +151,9 @@ mod tests {
         guard.note_sent(Micros(0), &on(36));
         assert!(guard.swallow(Micros(10_000), &on(36)));
         assert!(guard.swallow(Micros(10_000), &on(36)));
-        assert!(!guard.swallow(Micros(10_000), &on(36)), "the third message is not an echo");
+        assert!(!guard.swallow(Micros(10_000), &on(36)), "a third message was dropped as an echo");
         guard.note_sent(Micros(20_000), &on(36));
-        assert!(!guard.swallow(Micros(40_001), &on(36)), "too late to be an echo");
+        assert!(!guard.swallow(Micros(40_001), &on(36)), "a late message was dropped as an echo");
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         for i in 0..MEMORY {
             echo.note_sent(Micros(1), &Body::PitchBend { channel: 0, value: (i % 16384) as u16 });
         }
-        assert!(echo.is_echo(Micros(2), &on(36)), "no longer stored, and still treated as an echo");
+        assert!(echo.is_echo(Micros(2), &on(36)), "an echo was not detected after a flood");
         assert!(!echo.is_echo(Micros(100_002), &on(36)));
         assert!(echo.sent.len() <= MEMORY);
     }

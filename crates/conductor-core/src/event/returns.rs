@@ -139,7 +139,10 @@ mod tests {
             returns.note_sent(Micros(1), &on(0, 37 + (i % 90) as u8, 1));
         }
         assert!(returns.is_return(Micros(SECOND), &on(0, 36, 100)));
-        assert!(!returns.is_return(Micros(SECOND), &on(0, 35, 100)), "and taints no more than was sent");
+        assert!(
+            !returns.is_return(Micros(SECOND), &on(0, 35, 100)),
+            "a message that was never sent was treated as a return"
+        );
         assert_eq!(returns.sent.len(), CELLS);
     }
 }

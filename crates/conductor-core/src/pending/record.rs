@@ -160,7 +160,7 @@ serde_as_text!(Short);
 pub enum BadRecord {
     #[error("a short id has eight characters, such as 7F3K-Q2WD")]
     Short,
-    #[error("is not a record: {0}")]
+    #[error("the text is not a record: {0}")]
     Json(String),
     #[error("{0} is longer than {1} characters")]
     TooLong(&'static str, usize),

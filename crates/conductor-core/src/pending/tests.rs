@@ -63,7 +63,7 @@ impl ApprovalQueue {
     }
 
     fn yes(&mut self, id: Uuid, ms: u64) {
-        self.pending.allow(id, &Yes::once("person:1000", Channel::Terminal), at(ms)).expect("allowed");
+        self.pending.allow(id, &Yes::once("person:1000", Channel::Terminal), at(ms)).expect("not allowed");
     }
 
     fn state(&self, id: Uuid) -> State {
@@ -79,8 +79,8 @@ fn a_yes_runs_the_identical_call_once() {
     assert_eq!(desk.ask(&ask, 1), Asked::Joined { id });
     desk.yes(id, 2);
     let other = desk.ask(&question("a", "y"), 3);
-    assert!(matches!(other, Asked::Created { .. }), "changed arguments need a new request");
-    assert!(matches!(desk.ask(&question("b", "x"), 3), Asked::Created { .. }), "another principal needs a new request");
+    assert!(matches!(other, Asked::Created { .. }), "a call with other arguments made no new request");
+    assert!(matches!(desk.ask(&question("b", "x"), 3), Asked::Created { .. }), "another principal made no new request");
     let runs = (0..100).filter(|_| matches!(desk.ask(&ask, 4), Asked::Run { .. })).count();
     assert_eq!(runs, 1);
     assert_eq!(desk.state(id), State::Used);
@@ -107,11 +107,14 @@ fn a_yes_lives_as_the_tool_and_the_person_say() {
         let mut desk = ApprovalQueue::new();
         let ask = question("a", "x");
         let id = desk.created(&ask, 0);
-        desk.pending.allow(id, &yes, at(said_at)).expect("allowed");
+        desk.pending.allow(id, &yes, at(said_at)).expect("not allowed");
         matches!(desk.ask(&ask, ms), Asked::Run { .. })
     };
     let once = || Yes::once("p", Channel::Cli);
-    assert!(lives(299_000, once(), 358_999) && !lives(299_000, once(), 359_000), "a late yes is valid for a minute");
+    assert!(
+        lives(299_000, once(), 358_999) && !lives(299_000, once(), 359_000),
+        "a late yes was not valid for exactly one minute"
+    );
     let sysex = || Yes { grantable: false, grant_ms: Some(60_000), ..once() };
     assert!(lives(0, sysex(), 59_999) && !lives(0, sysex(), 60_000));
     let long = || Yes { for_ms: Some(600_000), ..once() };
@@ -136,7 +139,7 @@ fn what_an_answer_may_not_do() {
         assert_eq!(answer(Yes { grantable: false, ..wide }), Err(Refused::NotGrantable));
     }
     assert_eq!(answer(base.clone()), Ok(()));
-    assert_eq!(answer(base), Err(Refused::Already(State::Allowed)), "one decision");
+    assert_eq!(answer(base), Err(Refused::Already(State::Allowed)), "a second decision was accepted");
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn a_wider_answer_counts_its_uses_and_any_arguments() {
     let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
     let yes = Yes { uses: 3, any_args: true, ..Yes::once("person:1000", Channel::Console) };
-    desk.pending.allow(id, &yes, at(1)).expect("allowed");
+    desk.pending.allow(id, &yes, at(1)).expect("not allowed");
     let moved = Ask { present: Present { state: Some(digest("moved")), ..present() }, ..question("a", "z") };
     for ask in [&question("a", "x"), &question("a", "y"), &moved] {
         let channel = AnsweredBy::Grant;
@@ -158,7 +161,7 @@ fn a_no_stands_for_the_cooldown() {
     let mut desk = ApprovalQueue::new();
     let ask = question("a", "x");
     let id = desk.created(&ask, 0);
-    desk.pending.deny(id, "person:1000", Channel::Terminal, at(10)).expect("denied");
+    desk.pending.deny(id, "person:1000", Channel::Terminal, at(10)).expect("not denied");
     assert_eq!(desk.ask(&ask, 11), Asked::Denied { id, retry_after_ms: 59_999, reason: None });
     assert_eq!(desk.ask(&ask, 60_009), Asked::Denied { id, retry_after_ms: 1, reason: None });
     assert!(matches!(desk.ask(&ask, 60_010), Asked::Created { .. }));
@@ -173,7 +176,7 @@ fn the_reason_of_a_no_is_kept_and_cut() {
     {
         let ask = question("a", written);
         let id = desk.created(&ask, 0);
-        desk.pending.deny_because(id, "person:1000", Channel::Console, Some(written), at(10)).expect("denied");
+        desk.pending.deny_because(id, "person:1000", Channel::Console, Some(written), at(10)).expect("not denied");
         assert_eq!(desk.ask(&ask, 11), Asked::Denied { id, retry_after_ms: 59_999, reason: kept });
     }
 }
@@ -182,9 +185,9 @@ fn the_reason_of_a_no_is_kept_and_cut() {
 fn an_approval_of_a_session_ends_with_it() {
     let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
-    assert!(!desk.pending.end_approval(id), "an open question is not an approval");
+    assert!(!desk.pending.end_approval(id), "an open request was treated as an approval");
     let yes = Yes { uses: 5, any_args: true, ..Yes::once("person:1000", Channel::Console) };
-    desk.pending.allow(id, &yes, at(1)).expect("allowed");
+    desk.pending.allow(id, &yes, at(1)).expect("not allowed");
     assert!(matches!(desk.ask(&question("a", "y"), 2), Asked::Run { .. }));
     assert!(desk.pending.end_approval(id));
     assert!(matches!(desk.ask(&question("a", "z"), 3), Asked::Created { .. }));
@@ -196,7 +199,7 @@ fn a_person_who_takes_back_a_confirmation_may_ask_again() {
     let ask = Ask { principal: Principal::Person { uid: 1000 }, ..question("a", "x") };
     for round in 0..10 {
         let id = desk.created(&ask, round);
-        desk.pending.deny(id, "person:1000", Channel::Console, at(round)).expect("denied");
+        desk.pending.deny(id, "person:1000", Channel::Console, at(round)).expect("not denied");
     }
 }
 
@@ -215,7 +218,10 @@ fn what_changed_since_the_yes_makes_it_stale() {
         desk.yes(id, 1);
         let moved = Ask { present: now, ..ask.clone() };
         assert_eq!(desk.ask(&moved, 2), Asked::Stale { id, what });
-        assert!(matches!(desk.ask(&ask, 3), Asked::Created { .. }), "even if the state is the old one again");
+        assert!(
+            matches!(desk.ask(&ask, 3), Asked::Created { .. }),
+            "a stale approval was used after the old state returned"
+        );
     }
 }
 
@@ -253,7 +259,7 @@ fn one_waiter_per_record() {
     assert!(desk.pending.begin_wait(id));
     assert!(!desk.pending.begin_wait(id));
     desk.pending.end_wait(id);
-    assert!(desk.pending.begin_wait(id), "a cancelled waiter leaves the record");
+    assert!(desk.pending.begin_wait(id), "no call could wait after the first wait ended");
     assert_eq!(desk.state(id), State::Pending);
 }
 
@@ -290,7 +296,7 @@ fn a_plan_is_applied_once_and_undone_once() {
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)), Err(Refused::Already(State::Used)));
     assert_eq!(desk.pending.fail_apply(id, at(2)), Ok(()));
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(3)), Ok(()));
-    assert_eq!(desk.pending.undo(id, at(400_000)), Ok(()), "an applied plan does not expire");
+    assert_eq!(desk.pending.undo(id, at(400_000)), Ok(()), "an applied plan expired");
     assert_eq!(desk.pending.undo(id, at(400_001)), Err(Refused::Already(State::Undone)));
     assert_eq!(status(&desk), PlanStatus::Undone);
 }
@@ -305,7 +311,7 @@ fn a_plan_against_another_state_is_stale_and_an_old_one_expired() {
     let id = desk.pending.create_plan(plan(), ids(2), &desk.settings, &desk.limits, at(0)).expect("a plan");
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(300_000)), Err(Refused::Expired));
     let id = desk.pending.create_plan(plan(), ids(3), &desk.settings, &desk.limits, at(0)).expect("a plan");
-    desk.pending.deny(id, "p", Channel::Cli, at(1)).expect("rejected");
+    desk.pending.deny(id, "p", Channel::Cli, at(1)).expect("not rejected");
     assert_eq!(desk.pending.get(id).expect("a plan").config_plan().status, PlanStatus::Rejected);
 }
 
@@ -327,7 +333,7 @@ fn standing_grants() {
     }
     assert!(
         matches!(desk.ask(&Ask { tainted: true, ..press("x") }, 1), Asked::Created { .. }),
-        "an event from the network uses no standing grant"
+        "an event from the network used the standing grant"
     );
     assert!(matches!(desk.ask(&press("other template"), 1), Asked::Created { .. }));
     let plugin = Ask { from_plugin: true, ..upgraded };
@@ -351,12 +357,12 @@ fn old_records_go_and_the_last_hundred_applied_plans_stay() {
     desk.limits.pending_per_principal = 1000;
     for n in 0..105 {
         let id = desk.pending.create_plan(plan(), ids(n), &desk.settings, &desk.limits, at(n)).expect("a plan");
-        desk.pending.apply(id, "p", Channel::Cli, &present(), at(n)).expect("applied");
+        desk.pending.apply(id, "p", Channel::Cli, &present(), at(n)).expect("not applied");
     }
     let open = desk.created(&question("a", "x"), 0);
     desk.pending.commit();
     let week = 7 * 86_400_000;
-    assert!(desk.pending.clean_up(at(week - 1)).is_empty(), "the question ended less than a week ago");
+    assert!(desk.pending.clean_up(at(week - 1)).is_empty(), "a record was removed less than a week after its end");
     assert_eq!(desk.state(open), State::Expired);
     let gone = desk.pending.clean_up(at(week + 400_000));
     assert_eq!(gone.len(), 6);
@@ -437,7 +443,11 @@ fn short_ids_are_unique_and_forgiving() {
     assert_eq!(record, Asked::Created { id: Uuid::from_u128(99) });
     assert_eq!(desk.pending.find("0000-0001"), Ok(one));
     assert_eq!(desk.pending.find("OOOOOOOI"), Ok(one));
-    assert_eq!(desk.pending.find("00000002"), Ok(Uuid::from_u128(99)), "a short id that is in use is skipped");
+    assert_eq!(
+        desk.pending.find("00000002"),
+        Ok(Uuid::from_u128(99)),
+        "the new record did not get the next free short id"
+    );
     assert_eq!(desk.pending.find(&one.to_string()), Ok(one));
     for text in ["", "0000-0009", "0000-00011", "U000-0000", "../x"] {
         assert_eq!(desk.pending.find(text), Err(Refused::NotFound), "{text}");
@@ -543,15 +553,15 @@ proptest! {
                         Asked::Run { id, .. } => {
                             prop_assert!(!tainted);
                             let grant = granted.iter_mut().find(|grant| grant.id == id);
-                            prop_assert!(grant.is_some(), "ran without a yes");
+                            prop_assert!(grant.is_some(), "a call ran without an approval");
                             let Some(grant) = grant else { continue };
-                            prop_assert!(grant.left > 0, "used too often");
+                            prop_assert!(grant.left > 0, "an approval was used too often");
                             grant.left -= 1;
-                            prop_assert!(now < grant.until, "used too late");
+                            prop_assert!(now < grant.until, "an approval was used too late");
                             prop_assert_eq!(grant.who, who);
                             prop_assert!(grant.args.is_none_or(|wanted| wanted == args));
-                            prop_assert_eq!((grant.world.0, grant.world.1), (world.0, world.1), "pin or policy changed");
-                            prop_assert!(grant.args.is_none() || grant.world.2 == world.2, "state changed");
+                            prop_assert_eq!((grant.world.0, grant.world.1), (world.0, world.1), "an approval was used after the pin or the policy changed");
+                            prop_assert!(grant.args.is_none() || grant.world.2 == world.2, "an approval was used after the state changed");
                         }
                         Asked::Stale { id, .. } => {
                             granted.retain(|grant| grant.id != id);
@@ -559,11 +569,11 @@ proptest! {
                         }
                         Asked::Created { id } => {
                             let cooling = denied.iter().any(|(w, a, when)| (*w, *a) == (who, args) && now < when + 60_000);
-                            prop_assert!(!cooling, "asked again in the cooldown");
+                            prop_assert!(!cooling, "a new request was made in the cooldown");
                             let open = asked.iter().filter(|(other, w, a)| {
                                 (*w, *a) == (who, args) && *other != id && desk.pending.get(*other).is_some_and(|r| r.state == State::Pending)
                             });
-                            prop_assert_eq!(open.count(), 0, "one question per key");
+                            prop_assert_eq!(open.count(), 0, "two requests for the same call are open");
                             asked.push((id, who, args));
                             asked_in.insert(id, world);
                         }

@@ -210,7 +210,7 @@ mod tests {
                 match bucket.take(rate, now) {
                     Ok(()) => passed += 1,
                     Err(wait) => {
-                        prop_assert!(bucket.take(rate, now + wait - 1).is_err(), "the returned wait is not too long");
+                        prop_assert!(bucket.take(rate, now + wait - 1).is_err(), "the returned wait is too long");
                         now += wait;
                         prop_assert!(bucket.take(rate, now).is_ok());
                         passed += 1;

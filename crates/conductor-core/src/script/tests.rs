@@ -129,7 +129,7 @@ fn run(world: &mut World, script: &[Planned], kill: Kill) -> End {
                 answer
             }
         };
-        let Answer::Ok(value) = answer else { panic!("no call fails here") };
+        let Answer::Ok(value) = answer else { panic!("a call of the test script failed") };
         world.received.last_mut().unwrap().push(value);
     }
     End::Returned
@@ -177,7 +177,7 @@ proptest! {
             // The kill was between the intent and the outcome of this call.
             End::Stopped(Stop::Unknown { index, .. }) => prop_assert!(script[index].has_effect),
             End::Stopped(stop @ Stop::Differs { .. }) => prop_assert!(false, "{stop}"),
-            End::Killed | End::Waits => prop_assert!(false, "the last two runs end"),
+            End::Killed | End::Waits => prop_assert!(false, "the script did not end in the last runs"),
         }
         for pair in world.received.windows(2) {
             let both = pair[0].len().min(pair[1].len());
@@ -192,7 +192,7 @@ proptest! {
         let mut world = World { disk: Vec::new(), effects: vec![0; script.len()], received: Vec::new(), runs: 1 };
         run(&mut world, &script, Kill { step: usize::MAX, torn: 0 });
         let whole = world.disk.clone();
-        prop_assert!(read(&KEY, NAME, &whole).unwrap().is_some(), "control: the unchanged file is accepted");
+        prop_assert!(read(&KEY, NAME, &whole).unwrap().is_some(), "control: the unchanged file was refused");
         let mut flipped = whole.clone();
         let place = at.index(flipped.len());
         flipped[place] ^= 1 << bit;
@@ -202,8 +202,8 @@ proptest! {
             // A changed last newline makes the last line incomplete.
             Ok(read) => prop_assert!(place + 1 == whole.len() && read.is_none_or(|it| it.0.calls() < original.calls() || it.0 != original)),
         }
-        prop_assert!(read(&KEY, "another", &whole).is_err(), "a renamed journal");
-        prop_assert!(read(&[8; 32], NAME, &whole).is_err(), "the key of another home");
+        prop_assert!(read(&KEY, "another", &whole).is_err(), "a renamed journal was accepted");
+        prop_assert!(read(&[8; 32], NAME, &whole).is_err(), "the key of another home was accepted");
         let lines: Vec<&[u8]> = whole.split_inclusive(|it| *it == b'\n').collect();
         if lines.len() > 2 {
             let mut swapped = lines.clone();
@@ -219,7 +219,7 @@ proptest! {
 fn a_call_must_match_by_position_tool_and_arguments() {
     let mut journal = Journal::new(begin());
     let args = Digest::of(b"args");
-    let Ok(Next::Make(asked)) = journal.next("a", args) else { panic!("new") };
+    let Ok(Next::Make(asked)) = journal.next("a", args) else { panic!("the first call is not new") };
     let outcome = Outcome { asked, answer: Answer::Ok(json!(1)), changed: Changed::Something, planned: None };
     journal.add(Line::Outcome(outcome.clone())).unwrap();
     for (tool, args) in [("b", args), ("a", Digest::of(b"other"))] {
@@ -235,7 +235,7 @@ fn a_call_must_match_by_position_tool_and_arguments() {
 fn a_journal_lives_as_long_as_its_approval() {
     let mut journal = Journal::new(begin());
     let late = begin().until;
-    assert!(journal.is_over(late, |_| true), "it waits for no approval");
+    assert!(journal.is_over(late, |_| true), "a journal that waits for no approval did not expire");
     assert!(!journal.is_over(Timestamp::from_millis(late.as_millis() - 1), |_| false));
     let until = late.plus_millis(1000);
     journal.add(Line::Withdrawn { index: 0, approval: Some(Uuid::nil()), until }).unwrap();

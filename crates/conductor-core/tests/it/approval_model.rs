@@ -247,7 +247,7 @@ impl Model for Store {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("every run was allowed by a person", |_, world: &World| !world.unallowed_run),
-            // Without these two properties, a model in which nothing happens would pass.
+            // Without the next two properties, a model in which nothing happens would pass.
             Property::sometimes("a call runs", |_, world: &World| world.runs > 0),
             Property::sometimes("an approval is used twice", |_, world: &World| world.runs > 1),
         ]

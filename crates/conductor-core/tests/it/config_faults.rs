@@ -71,7 +71,11 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
             assert_eq!(under_the_caret(fault, text), marked, "{name}: the caret is at another place");
         }
         let fatal = loaded.diagnostics.iter().any(|it| it.severity == Severity::Fatal);
-        assert_eq!(loaded.config.is_none(), fatal, "{name}: only a fatal fault refuses the file");
+        assert_eq!(
+            loaded.config.is_none(),
+            fatal,
+            "{name}: the file was refused without a fatal fault, or loaded with one"
+        );
         assert_exactly_the_faulty_rows_rest(name, &loaded);
     }
 }

@@ -135,7 +135,7 @@ fn a_device_keeps_its_trust_and_a_trusted_device_its_port() {
     widens("pattern = \"Keystation\"", "pattern = \"Midi Through\"", "devices.keys.matchers");
     widens("alias = \"keys\"", "alias = \"keys\"\nloopback = true", "devices.keys.loopback");
     let (held, config) = change("[[devices]]\nalias = \"keys\"", "[[devices]]\nalias = \"other\"");
-    assert_eq!(held, ["devices.keys"], "the device of the approval pad cannot go");
+    assert_eq!(held, ["devices.keys"], "the removal of the approval pad's device was not held");
     assert_eq!(config.devices.len(), 3);
     assert!(config.policy.is_some());
     // A controller may be added if it is not trusted.
@@ -178,7 +178,7 @@ fn a_row_that_runs_something_waits_by_itself() {
         assert_eq!(judged.held.names(), ["mapping */new"], "{action}: {:?}", judged.loaded.diagnostics);
         let config = judged.loaded.config.unwrap();
         assert!(config.global.mappings[0].rule.is_none(), "{action}");
-        assert!(config.modes[0].rows.mappings[0].rule.is_some(), "the accepted row runs");
+        assert!(config.modes[0].rows.mappings[0].rule.is_some(), "the accepted row is not in force");
         let fault = judged.loaded.diagnostics.iter().find(|it| it.path.starts_with("global")).unwrap();
         assert!(fault.help.as_ref().unwrap().contains("conductor config accept"));
         // The row is not accepted, so it is also held after a restart.
@@ -186,7 +186,7 @@ fn a_row_that_runs_something_waits_by_itself() {
     }
     let zones = r#"trigger = { type = "VelocityRange", note = 9, min = 1, max = 127, zones = [{ max = 60, action = { type = "Shell", command = "ls" } }] }"#;
     let text = with_row(r#"{ type = "Delay", ms = 1 }"#).replace("trigger = { type = \"Note\", note = 9 }", zones);
-    assert_eq!(against(&base, &text).0, ["mapping */new"], "a zone of the trigger has an action too");
+    assert_eq!(against(&base, &text).0, ["mapping */new"], "the action of a zone was not held");
     // A row with another trigger, mode or id is a new row.
     for (from, to) in
         [("note = 1 }", "note = 2 }"), ("name = \"Default\"", "name = \"Live\""), ("id = \"ls\"", "id = \"la\"")]
@@ -218,10 +218,14 @@ fn a_plan_brings_in_what_it_changed_and_nothing_that_waited() {
     };
     let after = row(&evil);
     let (held, config) = against(&base.with_plan(&evil, &after), &after);
-    assert_eq!(held, ["[tools]"], "the root that waited still waits");
-    assert!(config.global.mappings[0].rule.is_some(), "the row of the plan runs");
+    assert_eq!(held, ["[tools]"], "a plan accepted a root that was held");
+    assert!(config.global.mappings[0].rule.is_some(), "the row of the plan is not in force");
     let more = format!("{evil}[[tools.shell.commands]]\nname = \"id\"\nprogram = \"/usr/bin/id\"\n");
-    assert_eq!(against(&base.with_plan(&evil, &more), &more).0, ["[tools]"], "nor does a plan carry it in");
+    assert_eq!(
+        against(&base.with_plan(&evil, &more), &more).0,
+        ["[tools]"],
+        "a plan that changes [tools] accepted a root that was held"
+    );
     let clean = format!("{HERE}[plugins.echo]\nenabled = true\n");
     assert_eq!(against(&base.with_plan(HERE, &clean), &clean).0, Vec::<String>::new());
 }
@@ -230,7 +234,7 @@ fn a_plan_brings_in_what_it_changed_and_nothing_that_waited() {
 fn closed_defaults_grant_nothing() {
     let (held, config) = against(&Accepted::closed(), HERE);
     assert!(held.contains(&"[policy]".to_owned()) && held.contains(&"[tools]".to_owned()), "{held:?}");
-    assert!(config.policy.is_none(), "the cautious policy serves");
+    assert!(config.policy.is_none(), "a policy is in force although nothing was accepted");
     assert!(config.tools.roots.is_empty() && config.tools.commands.is_empty());
     assert!(config.modes[0].rows.mappings[0].rule.is_none());
 }
@@ -245,7 +249,15 @@ fn a_file_that_was_cut_is_told_from_an_edit_where_it_can_be() {
     }
     assert_eq!(is_cut(HERE, HERE), None);
     assert_eq!(is_cut(HERE, HERE.trim_end()), None);
-    assert_eq!(is_cut(HERE, &format!("{}# mine\n", at("[limits"))), None, "whoever wrote after the cut meant it");
+    assert_eq!(
+        is_cut(HERE, &format!("{}# mine\n", at("[limits"))),
+        None,
+        "a file with new text after the cut was treated as truncated"
+    );
     let two = "[[global_mappings]]\nid = \"a\"\n[[global_mappings]]\nid = \"b\"\n[[global_mappings]]\nid = \"c\"\n";
-    assert_eq!(is_cut(two, two.strip_suffix("[[global_mappings]]\nid = \"c\"\n").unwrap()), None, "a row was deleted");
+    assert_eq!(
+        is_cut(two, two.strip_suffix("[[global_mappings]]\nid = \"c\"\n").unwrap()),
+        None,
+        "a deleted row was treated as a truncated file"
+    );
 }

@@ -15,7 +15,7 @@ fn sound(text: &str) -> Config {
     let loaded = config::load(text);
     let shown: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(text, "config.toml")).collect();
     assert!(loaded.diagnostics.is_empty(), "{}", shown.join("\n"));
-    loaded.config.expect("a sound file")
+    loaded.config.expect("the file was refused")
 }
 
 fn only_fault(loaded: &Loaded) -> &Diagnostic {
@@ -54,7 +54,7 @@ fn the_studio_file_is_read_whole() {
     assert_eq!(rows.mappings[0].written.trigger["zones"][0]["action"]["keys"], json!(["cmd", "c"]));
     let TriggerKind::VelocityRange { velocity, zones, .. } = &rows.mappings[0].rule.as_ref().unwrap().trigger.kind
     else {
-        panic!("a velocity range")
+        panic!("the trigger is not a velocity range")
     };
     assert_eq!((*velocity, zones.len()), (Window::VELOCITY, 2));
     assert_eq!(config.led.mode_colors["Mix"], "#c800ff");
@@ -196,7 +196,7 @@ hold_threshold_ms = 700
     assert_eq!(loaded.diagnostics[1].help.as_deref(), Some("did you mean `note`?"));
     assert_eq!(loaded.diagnostics[2].help.as_deref(), Some("did you mean \"Default\"?"));
     assert!(!loaded.valid());
-    let config = loaded.config.expect("errors disable items, not the file");
+    let config = loaded.config.expect("the whole file was refused");
     assert!(config.modes[0].rows.mappings.iter().all(|it| it.rule.is_none()));
     assert_eq!((config.advanced.chord_timeout_ms, config.advanced.hold_threshold_ms), (50, 700));
 }
@@ -270,12 +270,12 @@ mappings = [{ trigger = { type = \"Note\", note = 1, velocity_range = [10, 20] }
     let ids: Vec<&str> = config.modes.iter().flat_map(|it| &it.rows.mappings).map(|it| it.id.as_str()).collect();
     assert_eq!(ids[0].len(), 9);
     assert!(ids[0].starts_with('x'));
-    assert_eq!(ids[1], format!("{}-2", ids[0]), "one trigger in two spellings has one name");
+    assert_eq!(ids[1], format!("{}-2", ids[0]), "two spellings of one trigger have different ids");
     assert_eq!(ids[2], "mine");
-    assert_ne!(ids[3], ids[0], "the mode is part of the name");
+    assert_ne!(ids[3], ids[0], "rows of different modes have the same id");
     let edited = text.replace("ms = 1", "ms = 9");
     let again = sound(&edited);
-    assert_eq!(again.modes[0].rows.mappings[0].id, ids[0], "an edited action keeps the name");
+    assert_eq!(again.modes[0].rows.mappings[0].id, ids[0], "an edited action changed the id");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn names_from_outside_are_checked_when_known() {
     let around = Surroundings { platform: None, ports: Some(&ports), tools: Some(&tools), plugins: Some(&plugins) };
     let fault = |action: &str| {
         let text = row("{ type = \"Note\", note = 1 }", action);
-        assert!(config::load(&text).valid(), "names are not checked without a list of names: {action}");
+        assert!(config::load(&text).valid(), "a name was checked without a list of names: {action}");
         let loaded = config::load_with(&text, &around);
         loaded.diagnostics.first().map(|it| it.help.clone().unwrap_or_default())
     };
@@ -377,7 +377,7 @@ fn names_from_outside_are_checked_when_known() {
     assert_eq!(fault(r#"{ type = "MidiForward", target = "_source" }"#), None);
     assert_eq!(fault(r#"{ type = "MidiForward", target = "Synt" }"#).unwrap(), "did you mean \"Synth\"?");
     let device = "[[devices]]\nalias = \"a\"\ntemplate = \"apc\"\n";
-    assert!(!config::load(device).valid(), "templates come with the program, so one is known or is not");
+    assert!(!config::load(device).valid(), "an unknown template was accepted");
     assert!(!config::load_with(device, &around).valid());
 }
 
@@ -426,7 +426,7 @@ fn caps_on_actions() {
 #[test]
 fn waits_and_coverage() {
     let config = sound(STUDIO);
-    assert_eq!(timing_report::waits(&config), [], "a long press or double tap alone delays no press");
+    assert_eq!(timing_report::waits(&config), [], "a delay was reported for a key without a press rule");
     let with_press = format!(
         "{STUDIO}\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n\
          [[modes.mappings]]\ntrigger = {{ type = \"DoubleTap\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n"
@@ -465,7 +465,7 @@ fn tool_input_is_read_by_the_same_code() {
 fn a_policy_with_any_fault_is_no_policy() {
     use conductor_core::policy::{Decision, Policy};
     let good = "[[policy.rules]]\ntool = \"shell.*\"\ndecision = \"deny\"\n";
-    let policy = sound(good).policy.expect("a sound section");
+    let policy = sound(good).policy.expect("the policy was refused");
     assert_eq!((policy.rules.len(), policy.rules[0].decision), (1, Some(Decision::Deny)));
     for fault in [
         "decision = \"alow\"",
@@ -474,11 +474,15 @@ fn a_policy_with_any_fault_is_no_policy() {
     ] {
         let loaded = config::load(&format!("{good}[[policy.rules]]\n{fault}\n"));
         assert!(!loaded.valid());
-        let config = loaded.config.expect("the file as a whole is fine");
+        let config = loaded.config.expect("the whole file was refused");
         assert_eq!(config.policy, None, "{fault}");
     }
     assert_eq!(config::load("policy = 3\n").config.unwrap().policy, None);
-    assert_eq!(config::load("[polcy]\n").config.unwrap().policy, None, "a misspelt section is a faulty one");
+    assert_eq!(
+        config::load("[polcy]\n").config.unwrap().policy,
+        None,
+        "a file with a misspelt policy section has a policy"
+    );
     assert_eq!(config::load("[policies_of_another_program]\n").config.unwrap().policy, Some(Policy::default()));
     assert_eq!(sound("").policy, Some(Policy::default()));
 }
@@ -499,7 +503,11 @@ fn every_line_of_a_policy_is_in_its_version_and_remarks_are_not() {
         varied += 1;
     }
     assert!(varied >= 19, "only {varied} lines");
-    assert_eq!(version(&text.replace("in_flight = 257", "in_flight = 9")), base, "another section changes no policy");
+    assert_eq!(
+        version(&text.replace("in_flight = 257", "in_flight = 9")),
+        base,
+        "another section changed the version of the policy"
+    );
 }
 
 #[test]
@@ -510,7 +518,7 @@ fn a_tools_breaker_is_the_common_one_with_its_own_words_over_it() {
     let tools = &config.circuit.tools;
     let shown = |tool: &str| (tools[tool].failures, tools[tool].window_ms, tools[tool].open_ms);
     assert_eq!((config.circuit.base.failures, config.circuit.base.open_ms), (8, 30_000));
-    assert_eq!(shown("shell.exec"), (3, 9, 7), "the built-in value of a tool stays");
+    assert_eq!(shown("shell.exec"), (3, 9, 7), "the built-in value of the tool was not kept");
     assert_eq!(shown("database.query"), (10, 9, 15_000));
     assert_eq!(shown("mine"), (1, 9, 30_000));
 }

@@ -64,7 +64,7 @@ fn an_empty_file_gets_its_default_mode_spelled_out() {
     assert_eq!(made.base_state_hash, "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     let second = draft("# mine\n", &[json!({"change_type": "CreateMode", "mode": "Mix", "color": "red"})]).unwrap();
     let modes: Vec<String> = loaded(text(&second)).modes.iter().map(|it| it.name.clone()).collect();
-    assert_eq!(modes, ["Default", "Mix"], "the implied mode must not disappear");
+    assert_eq!(modes, ["Default", "Mix"], "the implied mode disappeared");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn an_index_is_resolved_and_the_id_is_written_when_a_row_is_touched() {
             "[[modes]]\nname = \"A\"\n[[modes.mappings]] # pad\nid = \"{id}\"\ntrigger = {{ type = \"Note\", note = 2 }} # one\naction = {{ type = \"Delay\", ms = 1 }}\n"
         )
     );
-    assert_eq!(made.changes[0].mapping_id.as_deref(), Some(id.as_str()), "the row keeps the name it had");
+    assert_eq!(made.changes[0].mapping_id.as_deref(), Some(id.as_str()), "the id of the row changed");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn devices_modes_and_templates() {
         .unwrap_err();
     assert_eq!(taken, PlanError::Taken { subject: Subject::Device, name: "pads".into() });
     let needed = plan(STUDIO, json!({"change_type": "DeleteDeviceIdentity", "alias": "pads"})).unwrap_err();
-    assert!(matches!(needed, PlanError::WouldBreak { .. }), "rows refer to it: {needed}");
+    assert!(matches!(needed, PlanError::WouldBreak { .. }), "the device is in use, but the error is: {needed}");
 
     let made = plan(STUDIO, json!({"change_type": "CreateMode", "mode": "Solo", "color": "green"})).unwrap();
     assert_eq!(loaded(text(&made)).modes[2].color.as_deref(), Some("green"));
@@ -259,7 +259,7 @@ fn undo_restores_bytes_or_puts_items_back_by_name() {
 
     let edited = after.replace("brightness = 96", "brightness = 12 # dim");
     let back = undo(STUDIO, &after, &edited).unwrap();
-    assert!(text(&back).contains("brightness = 12 # dim"), "the edit made since stays");
+    assert!(text(&back).contains("brightness = 12 # dim"), "the undo removed a later edit");
     assert_eq!(loaded(text(&back)), loaded(&STUDIO.replace("brightness = 96", "brightness = 12")));
 
     let touched = after.replace(
@@ -492,7 +492,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         let newline = if dice.chance(30) { "\r\n" } else { "\n" };
         let base = Layouts { dice: Dice(seed * 31), newline }.file();
         let check = config::load(&base);
-        assert!(check.valid(), "the layout is sound: {base}\n{:?}", check.diagnostics);
+        assert!(check.valid(), "the generated file has faults: {base}\n{:?}", check.diagnostics);
         let mut maker = Maker { defs, dice: Dice(seed * 7) };
         let mut changes: Vec<Change> = Vec::new();
         let mut last: Option<Draft> = None;
@@ -517,7 +517,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         assert_eq!(
             diff::apply(&base, &made.diff_preview).as_deref(),
             Some(result),
-            "seed {seed}: the diff shows what is written"
+            "seed {seed}: the diff does not lead to the written text"
         );
         assert!(
             made.diff_preview.split('\n').all(|it| ["+ ", "- ", "  "].iter().any(|sign| it.starts_with(sign)))
@@ -531,7 +531,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             } else {
                 result.matches('\n').count() != result.matches("\r\n").count()
             };
-            assert!(!odd, "seed {seed}: newline style");
+            assert!(!odd, "seed {seed}: the newline style changed");
         }
         // Comments may be lost only if a row is deleted.
         let deletes = changes.iter().any(|it| it.name().starts_with("Delete"));
@@ -539,10 +539,10 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             text.lines().filter(|it| it.trim_start().starts_with('#') && !it.contains("no remark")).count()
         };
         let lost = remarks(&base).saturating_sub(remarks(result));
-        assert!(deletes || lost == 0, "seed {seed}: {lost} remarks were lost\n{base}\n{}", made.diff_preview);
+        assert!(deletes || lost == 0, "seed {seed}: {lost} comments were lost\n{base}\n{}", made.diff_preview);
 
         let back = plan::undo(base.as_bytes(), &made.result, &made.result, &around).unwrap();
-        assert_eq!(text(&back), base, "seed {seed}: undo gives the old bytes");
+        assert_eq!(text(&back), base, "seed {seed}: undo did not restore the old bytes");
 
         // Add a setting and a comment, then roll the plan back by name.
         let extra = format!("{newline}[logging] # since{newline}level = \"debug\"{newline}");
@@ -602,7 +602,7 @@ fn the_tutorial_can_be_planned_on() {
     let made = draft(TUTORIAL, &[create("Default"), create("*")]).unwrap();
     assert!(
         made.diff_preview.split('\n').all(|it| !it.starts_with("- ")),
-        "no line is removed:\n{}",
+        "a line was removed:\n{}",
         made.diff_preview
     );
     assert_eq!(diff::apply(TUTORIAL, &made.diff_preview).as_deref(), Some(text(&made)));
@@ -622,7 +622,7 @@ fn the_diff_of_any_two_texts_applies() {
         let shown = diff::preview(&old, &new);
         assert_eq!(diff::apply(&old, &shown).as_ref(), Some(&new), "{old:?} to {new:?}:\n{shown}");
     }
-    assert_eq!(diff::apply("a\nb", "- c"), None, "a diff of another text does not fit");
+    assert_eq!(diff::apply("a\nb", "- c"), None, "a diff of another text was applied");
     let lines: Vec<String> = (0..40).map(|it| format!("line {it}")).collect();
     let old = lines.join("\n");
     let new = old.replace("line 5\n", "line five\n").replace("line 30\n", "");

@@ -33,13 +33,13 @@ fn readers() -> [(&'static str, Read); 6] {
 fn agree(name: &str, validator: &jsonschema::Validator, value: &Value, reading: &Reading) {
     let accepted = validator.is_valid(value);
     match reading {
-        Ok(_) => assert!(accepted, "{name}: read, though the schema refuses it: {value}"),
+        Ok(_) => assert!(accepted, "{name}: the reader accepts a value that the schema refuses: {value}"),
         Err(faults) => {
             let shape = faults.iter().find(|it| it.class == Class::Shape);
             if accepted {
-                assert!(shape.is_none(), "{name}: the schema accepts {value}, the reader says {shape:?}");
+                assert!(shape.is_none(), "{name}: the schema accepts {value}, but the reader reports {shape:?}");
             } else {
-                assert!(!faults.is_empty(), "{name}: refused without a fault: {value}");
+                assert!(!faults.is_empty(), "{name}: the reader refused a value without a fault: {value}");
             }
         }
     }
@@ -56,7 +56,7 @@ fn whatever_the_schema_makes_the_reader_reads_and_the_other_way_round() {
         let mut refused_by_schema = 0;
         for _ in 0..700 {
             let mut value = maker.value(&schema, name, 0);
-            assert!(validator.is_valid(&value), "the generator follows the schema: {value}");
+            assert!(validator.is_valid(&value), "the schema refuses a generated value: {value}");
             let reading = read(&value);
             accepted += usize::from(reading.is_ok());
             agree(name, &validator, &value, &reading);
@@ -73,7 +73,7 @@ fn whatever_the_schema_makes_the_reader_reads_and_the_other_way_round() {
 
 /// Negative control of the test above: a schema with one changed bound must be detected.
 #[test]
-#[should_panic(expected = "though the schema refuses it")]
+#[should_panic(expected = "accepts a value that the schema refuses")]
 fn a_schema_that_says_less_is_noticed() {
     let defs = document();
     let mut schema = schema::def("Trigger").unwrap();
@@ -214,7 +214,10 @@ fn every_field_of_the_schema_changes_what_is_read() {
                     if before != after {
                         differed.extend(owner(&value, place));
                     } else {
-                        assert!(ALIASES.contains(&key), "{place} may be {leaf} or {other} and means the same: {value}");
+                        assert!(
+                            ALIASES.contains(&key),
+                            "{place}: {leaf} and {other} are read as the same value: {value}"
+                        );
                     }
                 }
             }
@@ -247,7 +250,7 @@ fn every_field_of_the_schema_changes_what_is_read() {
             missing.insert(name, left);
         }
     }
-    assert_eq!(missing, BTreeMap::new(), "fields that were never seen to change anything");
+    assert_eq!(missing, BTreeMap::new(), "changes of these fields never had an effect");
 }
 
 #[test]
@@ -259,8 +262,8 @@ fn a_definition_stands_on_its_own() {
     let tool =
         schema::with_defs(json!({ "type": "object", "properties": { "trigger": { "$ref": "#/$defs/Trigger" } } }));
     let carried: Vec<&String> = tool["$defs"].as_object().unwrap().keys().collect();
-    assert!(carried.iter().any(|it| *it == "Action"), "zones carry actions");
-    assert!(!carried.iter().any(|it| *it == "Target"), "nothing unused is carried");
+    assert!(carried.iter().any(|it| *it == "Action"), "the definition of actions, which zones need, is missing");
+    assert!(!carried.iter().any(|it| *it == "Target"), "an unused definition is included");
     assert_eq!(schema::def("Nonsense"), None);
 }
 
@@ -272,7 +275,10 @@ fn an_outline_names_every_type_and_accepts_what_the_full_schema_accepts() {
         json!({ "type": "object", "properties": { "changes": changes } }),
         "conductor_create_mapping",
     );
-    assert!(short.to_string().len() * 2 < full.to_string().len(), "an outline that saves nothing");
+    assert!(
+        short.to_string().len() * 2 < full.to_string().len(),
+        "the outline is not much shorter than the full schema"
+    );
     assert_eq!(short["$defs"]["Trigger"]["description"], "as in conductor_create_mapping");
     assert_eq!(short["$defs"]["Trigger"]["properties"]["type"]["enum"], json!(TriggerKind::NAMES));
     assert_eq!(short["$defs"]["Action"]["properties"]["type"]["enum"], json!(Action::NAMES));

@@ -52,7 +52,7 @@ fn every_example_works_on_its_own_and_all_work_together() {
         let config = assert_loads(&text);
         let first = lines[example.start];
         let says_the_default = first.starts_with("#default_mode");
-        assert_eq!(config == Config::default(), says_the_default, "the example at {first} does nothing");
+        assert_eq!(config == Config::default(), says_the_default, "the example at {first} has an unexpected effect");
     }
     let config = assert_loads(&uncommented(&lines, &examples));
     assert_eq!((config.modes.len(), config.devices.len()), (2, 6));

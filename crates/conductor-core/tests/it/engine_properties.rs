@@ -120,7 +120,7 @@ impl World {
                         Stroke::Up => -1,
                         Stroke::Tap => 0,
                     };
-                    assert!(self.keys_down >= 0, "a key came up that was not down");
+                    assert!(self.keys_down >= 0, "a key that was not down was released");
                 }
                 Effect::Call(call) => self.calls.push(call.ticket),
                 _other => {}
@@ -156,7 +156,7 @@ impl Stage {
                 let device = self.slot(DEVICES[usize::from(*device)]);
                 self.engine
                     .feed(&Event { at: now, device, taint: Taint::Clean, hops: 0, body: body.clone() }, &mut out);
-                assert!(out.is_empty() || !self.muted.contains(&device.0), "a muted device did {out:?}");
+                assert!(out.is_empty() || !self.muted.contains(&device.0), "a muted device caused {out:?}");
             }
             Op::Tainted(body) => {
                 let device = self.slot("touch");
@@ -319,7 +319,7 @@ proptest! {
         }
         prop_assert!(meanings.iter().all(|it| *it <= 1), "a press with two meanings: {meanings:?}");
         let trace: Vec<_> = stage.engine.trace().records().map(|it| (it.at, it.outcome, it.gesture)).collect();
-        prop_assert_eq!(presses, gaps.len(), "two presses make a double tap or a chord, one makes anything else: {:?}", trace);
+        prop_assert_eq!(presses, gaps.len(), "the gestures do not contain each press exactly once: {:?}", trace);
     }
 }
 

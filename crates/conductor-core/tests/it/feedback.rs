@@ -76,7 +76,7 @@ static PARSED: LazyLock<Config> = LazyLock::new(|| config(STUDIO));
 fn config(text: &str) -> Config {
     let loaded = load(text);
     assert!(loaded.valid(), "{}", loaded.errors().map(|it| it.render(text, "studio.toml")).collect::<String>());
-    loaded.config.expect("no fatal fault")
+    loaded.config.expect("a fatal fault")
 }
 
 struct Stage {
@@ -151,7 +151,7 @@ fn a_port_that_opens_is_told_everything_that_is_known() {
     stage.open("pads", false);
     stage.tell(Fact::PerformanceLock(true));
     stage.pass(1000);
-    assert_eq!(stage.told(), "", "the port is closed");
+    assert_eq!(stage.told(), "", "a message was sent to a closed port");
     stage.open("pads", true);
     stage.pass(0);
     assert_eq!(stage.told(), "pads off:50, pads off:51, pads off:52, pads on:53@127, pads cc:53=1");
@@ -183,7 +183,10 @@ fn each_source_shows_and_what_did_not_change_is_not_sent() {
     stage.tell(Fact::Mode("Mix"));
     stage.pass(0);
     let all = stage.told();
-    assert!(all.contains("pads on:50@21") && all.contains("faders cc:7=64"), "a mode switch tells all: {all}");
+    assert!(
+        all.contains("pads on:50@21") && all.contains("faders cc:7=64"),
+        "a mode switch did not send all values: {all}"
+    );
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn the_hands_are_shown() {
     engine.feed(&moved, &mut out);
     stage.feedback.read_engine(&mut engine, stage.now);
     stage.pass(149);
-    assert_eq!(stage.told(), "", "a person is moving the fader");
+    assert_eq!(stage.told(), "", "a message was sent while a person moved the fader");
     stage.pass(1);
     assert_eq!(stage.told(), "faders cc:7=100");
     let now = stage.now;
@@ -245,12 +248,12 @@ fn a_motor_is_not_a_hand_and_a_hand_after_it_is() {
     let at = |stage: &Stage, value: u8| stage.event("faders", Body::Cc { channel: 0, controller: 7, value });
     stage.pass(49);
     let event = at(&stage, 80);
-    assert!(!stage.feedback.hear(&event), "still on its way to 127");
+    assert!(!stage.feedback.hear(&event), "motion of the motor was treated as a person's input");
     stage.pass(1);
     let event = at(&stage, 90);
     assert!(stage.feedback.hear(&event));
     let other = stage.event("faders", Body::Cc { channel: 1, controller: 7, value: 9 });
-    assert!(stage.feedback.hear(&other), "another control");
+    assert!(stage.feedback.hear(&other), "an event of another control was dropped");
     // A lit button with a controller number is not a fader: its release is an input, even directly
     // after a light message.
     stage.tell(Fact::PendingApprovals(1));
@@ -282,7 +285,7 @@ fn a_fader_that_answers_everything_we_send_makes_no_loop() {
         }
     }
     assert_eq!(heard, 0);
-    assert!(stage.sent.is_empty(), "it came to rest");
+    assert!(stage.sent.is_empty(), "messages are still sent");
 }
 
 #[test]
@@ -358,7 +361,7 @@ fn a_static_scheme_shows_the_mode_and_then_rests() {
     let mut stage = Stage::new(&lit("static", ""));
     stage.pass(1000);
     assert_eq!(shown(&stage), (36..52).map(|it| (it, 5)).collect());
-    assert_eq!(stage.feedback.next_deadline(), None, "there is no deadline without a change");
+    assert_eq!(stage.feedback.next_deadline(), None, "there is a deadline without a change");
     let off = Stage::new(&lit("off", ""));
     assert!(shown(&off).is_empty());
     let mut dark = Stage::new(&lit("static", "brightness = 0"));
@@ -417,7 +420,11 @@ fn every_scheme_paints_and_keeps_room_for_rows() {
     meter.feedback.hear(&hit);
     meter.pass(0);
     let lights = shown(&meter);
-    assert_eq!((lights[&36], lights[&44], lights[&48]), (21, 13, 5), "green, yellow, red from the bottom");
+    assert_eq!(
+        (lights[&36], lights[&44], lights[&48]),
+        (21, 13, 5),
+        "the meter is not green, yellow and red from the bottom"
+    );
 }
 
 // Property tests.
@@ -522,7 +529,7 @@ proptest! {
             refreshes.push(stage.now);
         }
         stage.pass(10_000);
-        prop_assert_eq!(stage.feedback.next_deadline(), None, "at rest");
+        prop_assert_eq!(stage.feedback.next_deadline(), None, "a deadline is left");
 
         let mut last: BTreeMap<(DeviceSlot, String), (Micros, Body)> = BTreeMap::new();
         let mut times: BTreeMap<DeviceSlot, Vec<Micros>> = BTreeMap::new();
@@ -532,7 +539,7 @@ proptest! {
             } else if let Body::Cc { controller, .. } = &light.message {
                 format!("cc:{controller}")
             } else {
-                return Err(TestCaseError::fail("no light"));
+                return Err(TestCaseError::fail("a message is not for a light"));
             };
             if let Some((before, message)) = last.insert((light.port, name), (*at, light.message.clone())) {
                 let told_anew = refreshes.iter().any(|it| before <= *it && *it <= *at);
@@ -542,7 +549,7 @@ proptest! {
         }
         for times in times.values() {
             for window in times.windows(PER_SECOND + 1) {
-                prop_assert!(window[PER_SECOND].0 - window[0].0 >= 1_000_000, "more than 50 in a second");
+                prop_assert!(window[PER_SECOND].0 - window[0].0 >= 1_000_000, "more than 50 messages in a second");
             }
         }
         for ((port, name), value) in want {
@@ -583,6 +590,10 @@ on = 5
         .iter()
         .filter_map(|(_, it)| if let Body::NoteOn { channel, .. } = it.message { Some(channel) } else { None })
         .collect();
-    assert!(channels.iter().all(|it| *it == 6), "full brightness");
-    assert_eq!(shown(&stage).values().filter(|it| **it == 21).count(), 63, "the pad of the row is left out");
+    assert!(channels.iter().all(|it| *it == 6), "a light does not have full brightness");
+    assert_eq!(
+        shown(&stage).values().filter(|it| **it == 21).count(),
+        63,
+        "the scheme did not light exactly the other 63 pads"
+    );
 }

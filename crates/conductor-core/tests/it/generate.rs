@@ -95,7 +95,7 @@ impl Maker<'_> {
             }
             Some("string") => self.text(schema, key),
             Some("array") => self.array(schema, key, depth),
-            other => panic!("the generator does not know {other:?} in {schema}"),
+            other => panic!("the generator does not support {other:?} in {schema}"),
         }
     }
 
@@ -110,7 +110,7 @@ impl Maker<'_> {
                 format!("row-{}", self.dice.below(30))
             }
             Some("^(0x)?[0-9A-Fa-f]{2}$") => format!("{:02X}", self.dice.below(256)),
-            Some(other) => panic!("the generator does not know the pattern {other}"),
+            Some(other) => panic!("the generator does not support the pattern {other}"),
         };
         json!(text)
     }

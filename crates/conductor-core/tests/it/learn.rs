@@ -62,7 +62,7 @@ fn fires(trigger: &Value, events: &[Captured]) -> usize {
 fn played(script: &str) -> Vec<Captured> {
     let mut at = 0;
     let mut events = Vec::new();
-    for step in parse(script).expect("a sound script") {
+    for step in parse(script).expect("the script is not valid") {
         match step {
             Step::Event(body) => events.push((at, 0, body)),
             Step::Advance(by) => at += by.0,
@@ -156,7 +156,7 @@ fn soft_medium_and_hard_presses_give_thirds() {
         .collect();
     assert_eq!(thirds, [(1, 53), (54, 87), (88, 127)]);
     let even = triggers("on:36@60 t:400 off:36 t:400 on:36@75 t:400 off:36 t:400 on:36@90 t:400 off:36");
-    assert!(even.iter().all(|it| it["type"] != "VelocityRange"), "30 is not over 30");
+    assert!(even.iter().all(|it| it["type"] != "VelocityRange"), "a difference of exactly 30 led to velocity ranges");
 }
 
 #[test]
@@ -172,7 +172,11 @@ fn encoders_are_told_apart_by_their_values() {
     let both = |a: &str, b: &str| vec![(a.to_owned(), 0.6, true), (b.to_owned(), 0.4, true)];
     assert_eq!(one_way(&[1, 1, 1, 2, 3, 1, 1, 1]), both("twos_complement", "sign_bit"));
     assert_eq!(one_way(&[65, 65, 66, 65, 65, 65, 71, 65]), both("offset64", "sign_bit"));
-    assert_eq!(first(&[1, 1, 1, 127, 127, 127, 1]), Some(("CC".to_owned(), 0.6, true)), "seven are too few");
+    assert_eq!(
+        first(&[1, 1, 1, 127, 127, 127, 1]),
+        Some(("CC".to_owned(), 0.6, true)),
+        "seven messages led to the suggestion of an encoder"
+    );
 }
 
 #[test]
@@ -180,7 +184,7 @@ fn a_button_that_sends_controllers_is_a_button() {
     let button = json!({"type": "CC", "cc": 16, "value_min": 64, "device": "pads", "channel": 0});
     assert_eq!(triggers("cc:16=127 t:90 cc:16=0"), std::slice::from_ref(&button));
     let many = "cc:16=127 t:90 cc:16=0 t:90 ".repeat(6);
-    assert_eq!(triggers(&many), [button], "six presses are not an encoder");
+    assert_eq!(triggers(&many), [button], "six presses of a button led to another suggestion");
     assert_eq!(triggers("cc:16=0")[0], json!({"type": "CC", "cc": 16, "device": "pads", "channel": 0}));
 }
 

@@ -40,8 +40,8 @@ virtual_port = "Synth"
 pub fn rows(rows: &str) -> String {
     let mut text = String::from("[[modes]]\nname = \"Default\"\n");
     for row in rows.lines().map(str::trim).filter(|it| !it.is_empty()) {
-        let (id, rest) = row.split_once(": ").expect("id: trigger -> action");
-        let (trigger, action) = rest.split_once(" -> ").expect("id: trigger -> action");
+        let (id, rest) = row.split_once(": ").expect("the row has no `: ` or no ` -> `");
+        let (trigger, action) = rest.split_once(" -> ").expect("the row has no `: ` or no ` -> `");
         text += &format!(
             "[[modes.mappings]]\nid = \"{id}\"\ntrigger = {{ type = {trigger} }}\naction = {{ type = {action} }}\n"
         );
@@ -53,7 +53,7 @@ pub fn config(text: &str) -> Config {
     let loaded = load(text);
     let faults: Vec<String> = loaded.errors().map(|it| it.render(text, "config.toml")).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    loaded.config.expect("no fatal fault")
+    loaded.config.expect("a fatal fault")
 }
 
 pub fn run(text: &str, script: &str) -> Simulation {

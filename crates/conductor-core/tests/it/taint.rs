@@ -171,7 +171,7 @@ fn what_is_sent_later_has_the_taint_of_its_cause() {
             stage.play(taint, Body::Cc { channel: 0, controller: 20, value });
         }
         stage.pass(500);
-        assert_eq!(stage.sent(), [taint], "a value and the one that waited");
+        assert_eq!(stage.sent(), [taint], "a value and the delayed value after it");
     }
 }
 
@@ -221,8 +221,8 @@ fn what_comes_back_within_a_second_is_tainted() {
     }
 }
 
-/// A port may be disconnected before this is noticed. Note-offs that were sent in that time are
-/// sent again when the port is back; older note-offs are not.
+/// A port can be disconnected for some time before the engine is notified. Note-offs that were sent
+/// in that time are sent again when the port is back; older note-offs are not.
 #[test]
 fn an_end_that_went_to_a_lost_port_is_sent_again() {
     for (unnoticed_ms, offs) in [(1000, 1), (60_000, 0)] {

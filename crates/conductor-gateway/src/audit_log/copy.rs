@@ -92,7 +92,7 @@ impl Copy {
     }
 
     /// The place at which copying starts: the last segment of the copy, or the first segment of the
-    /// log if the copy is empty.
+    /// log if the copy is empty or its last segment is not in the log.
     fn find_start(&self, files: &dyn Files, layout: &Layout) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
         files.make_dir(&self.dir)?;
         let copied = super::layout::segments_in(files, &self.dir)?;

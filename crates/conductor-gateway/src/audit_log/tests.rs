@@ -60,24 +60,24 @@ impl TestLog {
     }
 
     fn started(&self) -> Running {
-        self.open().expect("opens")
+        self.open().expect("not open")
     }
 
     fn verify(&self) -> Report {
         let layout = Layout::of(home());
-        let key = keys::public_key(&self.files, &layout).expect("a key");
-        walk::verify(&self.files, &layout, key.as_ref(), None, &self.recall(), &mut |_| {}).expect("readable")
+        let key = keys::public_key(&self.files, &layout).expect("no key");
+        walk::verify(&self.files, &layout, key.as_ref(), None, &self.recall(), &mut |_| {}).expect("not readable")
     }
 
     fn recall(&self) -> Vec<Remembered> {
-        memory_of::recall(&self.files, &Layout::of(home()), self.settings.copy_to.as_deref()).expect("readable")
+        memory_of::recall(&self.files, &Layout::of(home()), self.settings.copy_to.as_deref()).expect("not readable")
     }
 
     fn accept(&self) {
         let (report, person) = (self.verify(), Principal::Person { uid: 1000 });
         let place = (home(), self.settings.copy_to.as_deref());
         let remembered = self.recall();
-        accept(place, &self.files, &*self.time, &*self.ids, &person, (&report, &remembered)).expect("accepted");
+        accept(place, &self.files, &*self.time, &*self.ids, &person, (&report, &remembered)).expect("not accepted");
     }
 
     fn verdict(&self) -> Verdict {
@@ -87,7 +87,7 @@ impl TestLog {
     fn records(&self) -> Vec<Value> {
         let layout = Layout::of(home());
         let mut records = Vec::new();
-        for number in layout.segments(&self.files).expect("readable") {
+        for number in layout.segments(&self.files).expect("not readable") {
             let bytes = self.files.bytes(&layout.segment(number));
             records.extend(
                 bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok()),
@@ -166,7 +166,7 @@ impl Running {
 
     fn start_event(&mut self) {
         let (_, entry) = self.syncer.shared.segments().event(EventName::DaemonStart, json!({}));
-        self.synced(entry).expect("written");
+        self.synced(entry).expect("not written");
     }
 
     fn health(&self) -> Health {
@@ -190,7 +190,7 @@ fn a_fresh_log_is_anchored_from_its_first_line() {
     assert!(running.opened.fresh);
     let report = log.verify();
     assert_eq!((report.verdict, report.records, report.anchored_through), (Verdict::Intact, 1, Some(0)));
-    assert_eq!(log.files.read_link(&Layout::of(home()).link()).expect("a link"), "audit/000001.jsonl");
+    assert_eq!(log.files.read_link(&Layout::of(home()).link()).expect("no link"), "audit/000001.jsonl");
     log.files.set_bytes(&Layout::of(home()).segment(1), Vec::new());
     assert_eq!(log.verdict(), Verdict::Truncated);
 }
@@ -202,11 +202,11 @@ fn an_effect_waits_for_the_disk_and_a_read_does_not() {
     let syncs = running.syncs();
     let shared = Arc::clone(&running.syncer.shared);
     let mut intent = pin!(shared.append(Entry::Intent(facts(1)), Durability::Synced));
-    assert!(poll(intent.as_mut()).is_none(), "the intent waits for the sync");
+    assert!(poll(intent.as_mut()).is_none(), "the intent did not wait for the sync");
     assert!(running.soon(ended(2)).is_ok());
     running.syncer.step();
     assert!(matches!(poll(intent.as_mut()), Some(Ok(1))));
-    assert_eq!(running.syncs(), syncs + 1, "one sync covers both records");
+    assert_eq!(running.syncs(), syncs + 1, "the two records did not share one sync");
 
     assert!(running.soon(ended(3)).is_ok());
     log.time.advance(Duration::from_millis(99));
@@ -214,7 +214,7 @@ fn an_effect_waits_for_the_disk_and_a_read_does_not() {
     assert_eq!(running.syncs(), syncs + 1);
     log.time.advance(Duration::from_millis(1));
     running.syncer.step();
-    assert_eq!(running.syncs(), syncs + 2, "a read is on the disk after 100 ms");
+    assert_eq!(running.syncs(), syncs + 2, "the read was not synced after 100 ms");
     assert_eq!(log.verdict(), Verdict::Intact);
 }
 
@@ -249,17 +249,17 @@ fn checkpoints_never_lag_so_far_that_they_look_removed() {
     let log = TestLog::new();
     let mut running = log.started();
     for n in 0..2000 {
-        running.soon(ended(n)).expect("written");
+        running.soon(ended(n)).expect("not written");
         assert!(running.health().unanchored <= super::MAX_UNANCHORED);
     }
     assert_eq!(log.verdict(), Verdict::Intact);
     running.syncer.step();
     assert!(running.health().unanchored < 256);
     let before = running.health().anchored_through;
-    running.soon(ended(1)).expect("written");
+    running.soon(ended(1)).expect("not written");
     log.time.advance(Duration::from_millis(60_000));
     running.syncer.step();
-    assert!(running.health().anchored_through > before, "a checkpoint is written after a minute");
+    assert!(running.health().anchored_through > before, "no checkpoint was written after a minute");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn rotation_links_the_files_and_the_border_is_anchored() {
     log.settings.rotate_bytes = 2000;
     let mut running = log.started();
     for n in 0..40 {
-        running.soon(ended(n)).expect("written");
+        running.soon(ended(n)).expect("not written");
         running.syncer.step();
     }
     log.time.advance(Duration::from_millis(100));
@@ -277,9 +277,9 @@ fn rotation_links_the_files_and_the_border_is_anchored() {
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert!(report.segments > 5);
     assert_eq!(log.count("/event", "audit.rotated"), report.segments as usize - 1);
-    let target = log.files.read_link(&Layout::of(home()).link()).expect("a link");
+    let target = log.files.read_link(&Layout::of(home()).link()).expect("no link");
     assert_eq!(target, format!("audit/{:06}.jsonl", report.segments));
-    assert!(report.checkpoints >= u64::from(report.segments), "each segment border has a checkpoint");
+    assert!(report.checkpoints >= u64::from(report.segments), "a segment border has no checkpoint");
 }
 
 #[test]
@@ -289,14 +289,14 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
     log.settings.retention_days = 1;
     let mut running = log.started();
     for n in 0..40 {
-        running.soon(ended(n)).expect("written");
+        running.soon(ended(n)).expect("not written");
         running.syncer.step();
     }
     log.time.advance(Duration::from_millis(100));
     running.syncer.step();
     let before = log.verify().segments;
     log.time.advance(Duration::from_millis(2 * 86_400_000));
-    running.soon(ended(99)).expect("written");
+    running.soon(ended(99)).expect("not written");
     running.syncer.step();
     running.syncer.step();
     let report = log.verify();
@@ -304,15 +304,15 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
     assert_eq!(
         report.begins_at.map(|(segment, _)| segment),
         Some(before),
-        "all segments except the active one are removed"
+        "the log does not begin at the active segment"
     );
     // A segment that is deleted without a record of the removal is reported as missing.
     let desk2 = TestLog::new();
     let mut running = desk2.started();
     for n in 0..40 {
-        running.soon(ended(n)).expect("written");
+        running.soon(ended(n)).expect("not written");
     }
-    running.syncer.shared.segments().rotate().expect("rotates");
+    running.syncer.shared.segments().rotate().expect("does not rotate");
     desk2.time.advance(Duration::from_millis(100));
     running.stop();
     desk2.files.delete(&Layout::of(home()).segment(1));
@@ -324,7 +324,7 @@ fn a_torn_tail_is_set_aside() {
     for tail in [&b"{\"v\":1,\"se"[..], &[0; 500], b"\0\0\n\0"] {
         let log = TestLog::new();
         let mut running = log.started();
-        running.synced(ended(1)).expect("written");
+        running.synced(ended(1)).expect("not written");
         let path = Layout::of(home()).segment(1);
         let good = log.files.bytes(&path);
         log.files.set_bytes(&path, [&good[..], tail].concat());
@@ -334,7 +334,7 @@ fn a_torn_tail_is_set_aside() {
         assert_eq!(log.files.bytes(&Layout::of(home()).audit.join("torn-2.bin")), tail);
         assert_eq!(log.verdict(), Verdict::Intact);
         let records = log.records();
-        let record = records.iter().find(|record| record["event"] == "audit.torn").expect("a recovery record");
+        let record = records.iter().find(|record| record["event"] == "audit.torn").expect("no recovery record");
         assert_eq!(record["detail"]["bytes"], tail.len());
         assert_eq!(record["detail"]["hash"], Digest::of(tail).to_string());
     }
@@ -344,11 +344,11 @@ fn a_torn_tail_is_set_aside() {
 fn every_byte_a_crash_can_stop_at() {
     let log = TestLog::new();
     let mut running = log.started();
-    running.synced(Entry::Intent(facts(1))).expect("written");
+    running.synced(Entry::Intent(facts(1))).expect("not written");
     let path = Layout::of(home()).segment(1);
     let before = log.files.bytes(&path);
     let copied = log.copied();
-    running.soon(ended(1)).expect("written");
+    running.soon(ended(1)).expect("not written");
     let after = log.files.bytes(&path);
     for cut in (before.len()..after.len()).step_by(7).chain([after.len() - 1]) {
         for zeros in [false, true] {
@@ -358,7 +358,7 @@ fn every_byte_a_crash_can_stop_at() {
             }
             log.files.set_bytes(&path, bytes);
             let reopened = log.started();
-            assert_eq!(reopened.opened.unanswered.len(), 1, "the effect may have happened");
+            assert_eq!(reopened.opened.unanswered.len(), 1, "the effect without an outcome was not reported");
             assert_eq!(log.verdict(), Verdict::Intact, "cut at {cut}");
             log.put_back(&copied, true);
         }
@@ -370,9 +370,9 @@ fn a_begun_effect_is_reported_once() {
     let log = TestLog::new();
     let mut running = log.started();
     running.start_event();
-    running.synced(Entry::Intent(facts(1))).expect("written");
-    running.synced(Entry::Intent(facts(2))).expect("written");
-    running.synced(ended(1)).expect("written");
+    running.synced(Entry::Intent(facts(1))).expect("not written");
+    running.synced(Entry::Intent(facts(2))).expect("not written");
+    running.synced(ended(1)).expect("not written");
     let reopened = log.started();
     let call = Uuid::from_u128(2).to_string();
     assert_eq!(reopened.opened.unanswered, [(call.clone(), "filesystem.delete".to_owned())]);
@@ -392,12 +392,12 @@ fn a_begun_effect_is_found_over_rotations() {
     log.settings.rotate_bytes = 1500;
     let mut running = log.started();
     running.start_event();
-    running.synced(Entry::Intent(facts(500))).expect("written");
-    running.synced(Entry::Intent(facts(501))).expect("written");
+    running.synced(Entry::Intent(facts(500))).expect("not written");
+    running.synced(Entry::Intent(facts(501))).expect("not written");
     for n in 0..20 {
-        running.synced(ended(n)).expect("written");
+        running.synced(ended(n)).expect("not written");
     }
-    running.synced(ended(501)).expect("written");
+    running.synced(ended(501)).expect("not written");
     assert!(log.verify().segments > 3);
     let calls: Vec<_> = log.started().opened.unanswered.into_iter().map(|(call, _)| call).collect();
     assert_eq!(calls, [Uuid::from_u128(500).to_string()]);
@@ -420,7 +420,7 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
         let log = TestLog::new();
         let mut running = log.started();
         for n in 0..6 {
-            running.synced(ended(n)).expect("written");
+            running.synced(ended(n)).expect("not written");
         }
         running.stop();
         let layout = Layout::of(home());
@@ -430,13 +430,13 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
             Err(OpenError::Refused(report)) => assert_eq!(report.verdict, verdict),
             other => panic!("{verdict}: {:?}", other.map(|running| running.opened)),
         }
-        assert_eq!(log.files.bytes(&layout.segment(1)), bytes, "nothing was appended");
+        assert_eq!(log.files.bytes(&layout.segment(1)), bytes, "a log that was refused has changed");
         log.accept();
         let verified = log.verify();
         assert_eq!(verified.verdict, Verdict::Intact, "{verdict}: {:?}", verified.faults);
         assert_eq!(verified.accepted.len(), 1);
         let mut running = log.started();
-        running.synced(ended(9)).expect("written");
+        running.synced(ended(9)).expect("not written");
         assert_eq!(log.verdict(), Verdict::Intact);
     }
 }
@@ -445,11 +445,11 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
 fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
     let log = TestLog::new();
     let mut running = log.started();
-    running.synced(Entry::Intent(facts(1))).expect("written");
+    running.synced(Entry::Intent(facts(1))).expect("not written");
     log.files.trouble_in(1, Trouble::Short);
-    assert!(running.synced(ended(1)).is_err(), "the outcome of the effect is kept in memory");
+    assert!(running.synced(ended(1)).is_err(), "an outcome was accepted, although the disk is full");
     assert_eq!(running.health().unwritten, 1);
-    assert!(running.soon(ended(2)).is_err(), "reads are refused too");
+    assert!(running.soon(ended(2)).is_err(), "a read was accepted while the log was down");
     assert!(running.health().down.is_some());
     for _ in 0..3 {
         log.time.advance(Duration::from_millis(1000));
@@ -458,11 +458,11 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
     }
     log.files.heal();
     running.syncer.step();
-    assert!(running.health().down.is_some(), "the next attempt follows after a second");
+    assert!(running.health().down.is_some(), "the log was up again before a second had passed");
     log.time.advance(Duration::from_millis(1000));
     running.syncer.step();
     assert!(running.health().down.is_none());
-    running.synced(ended(3)).expect("written");
+    running.synced(ended(3)).expect("not written");
     assert_eq!(log.verdict(), Verdict::Intact);
     let phases: Vec<String> =
         log.records().iter().map(|r| r["phase"].as_str().unwrap_or_default().to_owned()).collect();
@@ -474,18 +474,18 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
 fn a_failed_sync_poisons_the_segment() {
     let log = TestLog::new();
     let mut running = log.started();
-    running.synced(ended(1)).expect("written");
+    running.synced(ended(1)).expect("not written");
     log.files.trouble_in(2, Trouble::Once);
     assert!(running.synced(ended(2)).is_err());
-    assert!(running.health().down.is_none(), "the log continues in the next segment at once");
-    running.synced(ended(3)).expect("written");
+    assert!(running.health().down.is_none(), "the log did not continue in the next segment");
+    running.synced(ended(3)).expect("not written");
     let report = log.verify();
     assert_eq!((report.verdict, report.segments), (Verdict::Intact, 2), "{:?}", report.faults);
     assert_eq!(log.count("/event", "audit.poisoned"), 1);
     assert_eq!(
         log.count("/call", &Uuid::from_u128(2).to_string()),
         1,
-        "an outcome that was read back is not written twice"
+        "an outcome that was read back was written twice"
     );
 }
 
@@ -502,7 +502,7 @@ fn while_syncs_fail_nothing_runs() {
     log.files.heal();
     log.time.advance(Duration::from_millis(1000));
     running.syncer.step();
-    running.synced(ended(3)).expect("written");
+    running.synced(ended(3)).expect("not written");
     assert_eq!(log.verdict(), Verdict::Intact, "{:?}", log.verify().faults);
 }
 
@@ -517,7 +517,7 @@ fn a_log_that_cannot_be_written_at_start_opens_down() {
     log.files.heal();
     log.time.advance(Duration::from_millis(1000));
     running.syncer.step();
-    running.synced(ended(2)).expect("written");
+    running.synced(ended(2)).expect("not written");
     assert_eq!(log.verdict(), Verdict::Intact);
     assert_eq!(log.count("/phase", "outcome"), 2);
 }
@@ -529,10 +529,10 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
     log.settings.rotate_bytes = 2000;
     let mut running = log.started();
     for n in 0..20 {
-        running.synced(ended(n)).expect("written");
+        running.synced(ended(n)).expect("not written");
     }
     let layout = Layout::of(home());
-    for number in layout.segments(&log.files).expect("readable") {
+    for number in layout.segments(&log.files).expect("not readable") {
         let name = layout::segment_name(number);
         assert_eq!(
             log.files.bytes(&std::path::Path::new("second").join(name)),
@@ -550,7 +550,7 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
     reopened.syncer.step();
     assert_eq!(log.files.bytes(&copy), more);
     let mut strict = log.started();
-    assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a failed required copy blocks records");
+    assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a record was accepted without the required copy");
 }
 
 #[test]
@@ -590,7 +590,7 @@ fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_wi
     log.files.refuse(None);
     log.time.advance(Duration::from_millis(2000));
     running.syncer.step();
-    running.synced(ended(1)).expect("written");
+    running.synced(ended(1)).expect("not written");
     assert_eq!(log.verdict(), Verdict::Intact);
 }
 
@@ -600,9 +600,9 @@ fn after_a_stop_nobody_waits_in_vain() {
     let files: Arc<dyn Files> = Arc::new(files_in_memory.files.clone());
     let (log, _) =
         AuditLog::open(home(), files, Settings::default(), files_in_memory.time.clone(), files_in_memory.ids.clone())
-            .expect("opens");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    assert!(runtime.block_on(log.intent(facts(1))).is_ok(), "the thread syncs");
+            .expect("not open");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("no runtime");
+    assert!(runtime.block_on(log.intent(facts(1))).is_ok(), "the intent was not written");
     log.stop();
     assert!(runtime.block_on(log.intent(facts(2))).is_err());
     assert!(log.check().is_err());
@@ -648,10 +648,10 @@ fn trouble_at_every_operation() {
             if at % 2 == 0 {
                 log.time.advance(Duration::from_millis(1000));
                 running.syncer.step();
-                running.synced(ended(100)).expect("up again");
+                running.synced(ended(100)).expect("still down");
             } else {
                 drop(running);
-                log.started().synced(ended(100)).expect("up again");
+                log.started().synced(ended(100)).expect("still down");
             }
             let report = log.verify();
             assert_eq!(report.verdict, Verdict::Intact, "{trouble:?} at {at}: {:?}", report.faults);
@@ -714,7 +714,7 @@ proptest! {
                     running.syncer.step();
                 }
                 Op::Rotate => {
-                    running.syncer.shared.segments().rotate().expect("rotates");
+                    running.syncer.shared.segments().rotate().expect("does not rotate");
                     running.syncer.step();
                 }
                 Op::Restart => {
@@ -754,7 +754,7 @@ impl TestLog {
     /// Segments, checkpoints and stored last checkpoint, as in a copy of the home.
     fn copied(&self) -> Copied {
         let layout = Layout::of(home());
-        let numbers = layout.segments(&self.files).expect("readable");
+        let numbers = layout.segments(&self.files).expect("not readable");
         let segments = numbers.iter().map(|it| (layout.segment(*it), self.files.bytes(&layout.segment(*it))));
         let state = self.files.bytes(&layout.state.join("audit.last"));
         (segments.collect(), self.files.bytes(&layout.checkpoints()), state)
@@ -762,7 +762,7 @@ impl TestLog {
 
     fn put_back(&self, copied: &Copied, with_memory: bool) {
         let layout = Layout::of(home());
-        for number in layout.segments(&self.files).expect("readable") {
+        for number in layout.segments(&self.files).expect("not readable") {
             self.files.delete(&layout.segment(number));
         }
         copied.0.iter().for_each(|(path, bytes)| self.files.set_bytes(path, bytes.clone()));
@@ -784,7 +784,7 @@ impl TestLog {
 fn work(log: &TestLog, from: u128) {
     let mut running = log.started();
     for n in from..from + 5 {
-        running.synced(ended(n)).expect("written");
+        running.synced(ended(n)).expect("not written");
     }
     running.stop();
 }
@@ -794,7 +794,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let layout = Layout::of(home());
     let files = [layout.segment(1), layout.checkpoints(), layout.link()];
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
-    // Test every combination of the three files except the combination without any of them.
+    // Delete the log. Test every combination of the three other files, except that all are missing.
     for survivors in 1..8_usize {
         let log = TestLog::new();
         work(&log, 0);
@@ -803,7 +803,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
         gone.for_each(|(_, path)| log.files.delete(path));
         match log.open() {
             Err(OpenError::Refused(report)) => assert_eq!(report.verdict, Verdict::Missing, "{survivors:03b}"),
-            Err(OpenError::Key(keys::KeyError::Gone)) => assert_eq!(survivors & 6, 2, "only the public key is left"),
+            Err(OpenError::Key(keys::KeyError::Gone)) => assert_eq!(survivors & 6, 2, "the signing key is left too"),
             other => panic!("{survivors:03b}: {:?}", other.map(|it| it.opened)),
         }
         log.accept();
@@ -825,11 +825,11 @@ fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
         log.put_back(&old, with_copy);
         assert_eq!(log.verdict(), Verdict::Truncated);
         for _ in 0..2 {
-            assert_eq!(log.refused(), Some(Verdict::Truncated), "also after a start");
+            assert_eq!(log.refused(), Some(Verdict::Truncated), "the log was not refused");
         }
         log.accept();
         assert_eq!(log.verdict(), Verdict::Intact, "{:?}", log.verify().faults);
-        let accepted = log.records().into_iter().find(|it| it["event"] == "audit.accepted").expect("a record");
+        let accepted = log.records().into_iter().find(|it| it["event"] == "audit.accepted").expect("no record");
         assert_eq!(
             (&accepted["detail"]["verdict"], &accepted["principal"]),
             (&"TRUNCATED".into(), &"person:1000".into())
@@ -877,7 +877,7 @@ fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
         let log = TestLog::new();
         let mut running = log.started();
         let (_, start) = running.syncer.shared.segments().event(EventName::DaemonStart, json!({ "remembered": says }));
-        running.synced(start).expect("written");
+        running.synced(start).expect("not written");
         running.stop();
         log.files.delete(&last);
         // The log of an earlier version names no place for the last checkpoint, so its absence is
@@ -914,7 +914,7 @@ fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
             }
             let opened = log.open();
             let mut running = opened.unwrap_or_else(|fault| panic!("killed at {at}, power cut {cut}: {fault}"));
-            running.synced(ended(1)).expect("written");
+            running.synced(ended(1)).expect("not written");
             running.stop();
             assert_eq!(log.verdict(), Verdict::Intact, "killed at {at}: {:?}", log.verify().faults);
         }
@@ -933,7 +933,7 @@ fn rotation_and_retention_with_memories_are_no_alarm() {
         assert_eq!(log.refused(), None, "round {round}");
         assert_eq!(log.verdict(), Verdict::Intact, "round {round}: {:?}", log.verify().faults);
     }
-    assert!(log.verify().begins_at.is_some(), "segments were removed");
+    assert!(log.verify().begins_at.is_some(), "no segment was removed");
 }
 
 #[test]
@@ -950,10 +950,10 @@ fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
     log.put_back(&old, true);
     let mut running = log.started();
     log.files.set_bytes(&memory, later.clone());
-    running.synced(ended(200)).expect("written");
+    running.synced(ended(200)).expect("not written");
     log.time.advance(Duration::from_millis(60_000));
     running.syncer.step();
-    assert_eq!(log.files.bytes(&memory), later, "the checkpoint of another log is kept as evidence");
+    assert_eq!(log.files.bytes(&memory), later, "the checkpoint of another log was replaced");
     drop(running);
     assert!(log.refused().is_some());
 }
@@ -984,7 +984,7 @@ fn a_call_that_does_not_wait_is_written_once_and_first() {
     log.files.heal();
     log.time.advance(Duration::from_millis(1000));
     running.syncer.step();
-    running.synced(ended(3)).expect("written");
+    running.synced(ended(3)).expect("not written");
     assert_eq!(log.count("/call", &Uuid::from_u128(2).to_string()), 1);
     let lost = log.records().iter().find_map(|it| it.pointer("/detail/outcomes_lost")?.as_u64());
     assert_eq!(lost, Some(400 - 128));

@@ -54,7 +54,7 @@ impl Traffic {
         taken.ok().map(|_| Slot(Arc::clone(&self.running)))
     }
 
-    /// Takes a slot for a call that released its slot while it waited for a person. Ignores the
+    /// Acquires a slot for a call that released its slot while it waited for a person. Ignores the
     /// limit, because a refusal would waste the approval.
     pub fn slot_after_wait(&self) -> Slot {
         self.running.fetch_add(1, Ordering::AcqRel);

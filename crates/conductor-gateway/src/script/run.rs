@@ -695,7 +695,7 @@ fn effect_of(changed: Changed) -> Effect {
 }
 
 /// Whether a repeated call to this tool could have a second effect. A change to the configuration
-/// only joins the plan of the script.
+/// has none: it is only added to the plan of the script.
 fn has_effect(tool: &Tool) -> bool {
     match tool.tier {
         Tier::ReadOnly => false,

@@ -371,7 +371,7 @@ mod tests {
 
     fn open(files: &Memory) -> Arc<Store> {
         let (store, skipped) =
-            Store::open(Path::new("home"), Arc::new(files.clone()), [7; 32], at(0), LIFE).expect("opens");
+            Store::open(Path::new("home"), Arc::new(files.clone()), [7; 32], at(0), LIFE).expect("not open");
         assert_eq!(skipped, []);
         Arc::new(store)
     }
@@ -400,17 +400,17 @@ mod tests {
 
     /// Runs one call with an effect and stops.
     fn one_effect(store: &Arc<Store>, client: &str) {
-        let (mut journal, mut file) = store.begin(wanted(client, 0), |_| false).expect("begins");
+        let (mut journal, mut file) = store.begin(wanted(client, 0), |_| false).expect("refused");
         for line in [Line::Intent(asked(0)), outcome(0)] {
-            file.write(&line, Durable::Now).expect("written");
-            journal.add(line).expect("in order");
+            file.write(&line, Durable::Now).expect("not written");
+            journal.add(line).expect("out of order");
         }
-        file.stop(&journal).expect("written");
+        file.stop(&journal).expect("not written");
     }
 
     fn only_file(files: &Memory) -> PathBuf {
         let dir = Path::new("home/state/scripts");
-        let names = files.names(dir).expect("readable");
+        let names = files.names(dir).expect("not readable");
         assert_eq!(names.len(), 1, "{names:?}");
         dir.join(&names[0])
     }
@@ -422,11 +422,11 @@ mod tests {
         one_effect(&store, "demo");
         files.power_cut(|| 0);
         let store = open(&files);
-        let (mut journal, file) = store.begin(wanted("demo", 1), |_| false).expect("continues");
+        let (mut journal, file) = store.begin(wanted("demo", 1), |_| false).expect("does not continue");
         assert!(matches!(journal.next("t", Digest::of(b"args")), Ok(Next::Replay(_))));
         assert!(matches!(store.begin(wanted("demo", 1), |_| false), Err(Refused::Running)));
         drop(file);
-        let (journal, _file) = store.begin(wanted("other", 1), |_| false).expect("another caller starts fresh");
+        let (journal, _file) = store.begin(wanted("other", 1), |_| false).expect("another caller was refused");
         assert_eq!(journal.calls(), 0);
     }
 
@@ -434,11 +434,11 @@ mod tests {
     fn a_script_that_only_reads_writes_no_file() {
         let files = Memory::default();
         let store = open(&files);
-        let (_, mut file) = store.begin(wanted("demo", 0), |_| false).expect("begins");
-        file.write(&outcome(0), Durable::Later).expect("kept");
-        file.remove().expect("nothing to remove");
+        let (_, mut file) = store.begin(wanted("demo", 0), |_| false).expect("refused");
+        file.write(&outcome(0), Durable::Later).expect("not kept");
+        file.remove().expect("not removed");
         drop(file);
-        assert_eq!(files.names(Path::new("home/state/scripts")).expect("readable"), Vec::<String>::new());
+        assert_eq!(files.names(Path::new("home/state/scripts")).expect("not readable"), Vec::<String>::new());
     }
 
     #[test]
@@ -446,23 +446,23 @@ mod tests {
         let files = Memory::default();
         let store = open(&files);
         one_effect(&store, "demo");
-        let (journal, file) = store.begin(wanted("demo", LIFE), |_| false).expect("begins");
-        assert_eq!(journal.calls(), 0, "it has expired");
+        let (journal, file) = store.begin(wanted("demo", LIFE), |_| false).expect("refused");
+        assert_eq!(journal.calls(), 0, "the expired journal was continued");
         drop(file);
-        let (mut journal, mut file) = store.begin(wanted("demo", 0), |_| false).expect("begins");
+        let (mut journal, mut file) = store.begin(wanted("demo", 0), |_| false).expect("refused");
         let wait = Line::Withdrawn { index: 1, approval: Some(Uuid::from_u128(5)), until: at(LIFE) };
         for line in [Line::Intent(asked(0)), outcome(0), wait] {
-            file.write(&line, Durable::Now).expect("written");
-            journal.add(line).expect("in order");
+            file.write(&line, Durable::Now).expect("not written");
+            journal.add(line).expect("out of order");
         }
-        file.stop(&journal).expect("written");
+        file.stop(&journal).expect("not written");
         drop(file);
-        store.clean_up(at(LIFE * 9), |id| id == Uuid::from_u128(5)).expect("cleaned");
-        let (journal, file) = store.begin(wanted("demo", LIFE * 9), |_| true).expect("begins");
+        store.clean_up(at(LIFE * 9), |id| id == Uuid::from_u128(5)).expect("not cleaned");
+        let (journal, file) = store.begin(wanted("demo", LIFE * 9), |_| true).expect("refused");
         assert_eq!(journal.calls(), 1);
         drop(file);
-        store.clean_up(at(LIFE * 9), |_| false).expect("cleaned");
-        assert_eq!(files.names(Path::new("home/state/scripts")).expect("readable"), Vec::<String>::new());
+        store.clean_up(at(LIFE * 9), |_| false).expect("not cleaned");
+        assert_eq!(files.names(Path::new("home/state/scripts")).expect("not readable"), Vec::<String>::new());
     }
 
     #[test]
@@ -473,18 +473,18 @@ mod tests {
                 let mut store = open(&files);
                 one_effect(&store, "demo");
                 let path = only_file(&files);
-                let bytes = files.read_at(&path, 0, WHOLE).expect("there");
-                files.remove(&path).expect("removed");
+                let bytes = files.read_at(&path, 0, WHOLE).expect("missing");
+                files.remove(&path).expect("not removed");
                 let cut = bytes.len() - 20;
-                let put = |bytes: &[u8]| files.create(&path).expect("created").append(bytes).expect("written");
+                let put = |bytes: &[u8]| files.create(&path).expect("not created").append(bytes).expect("not written");
                 match edit {
                     "edit" => drop(put(&[&bytes[..cut], b"x", &bytes[cut + 1..]].concat())),
-                    "shorten" => drop(put(bytes.split_inclusive(|it| *it == b'\n').next().expect("a line"))),
+                    "shorten" => drop(put(bytes.split_inclusive(|it| *it == b'\n').next().expect("no line"))),
                     _ => {}
                 }
                 if restart {
-                    let (opened, _) =
-                        Store::open(Path::new("home"), Arc::new(files.clone()), [7; 32], at(0), LIFE).expect("opens");
+                    let (opened, _) = Store::open(Path::new("home"), Arc::new(files.clone()), [7; 32], at(0), LIFE)
+                        .expect("not open");
                     store = Arc::new(opened);
                 }
                 let begun = store.begin(wanted("demo", 1), |_| false);
@@ -505,7 +505,7 @@ mod tests {
         assert!(
             matches!(store.begin(other(), |_| false), Err(Refused::PolicyChanged(journal)) if journal.calls() == 1)
         );
-        let (journal, _file) = store.begin(other(), |_| false).expect("starts fresh");
+        let (journal, _file) = store.begin(other(), |_| false).expect("does not start again");
         assert_eq!(journal.calls(), 0);
     }
 
@@ -514,11 +514,11 @@ mod tests {
         let store = open(&Memory::default());
         let with = |code: &[u8]| Wanted { code: Digest::of(code), ..wanted("demo", 1) };
         for code in [b"a", b"b"] {
-            let (journal, mut file) = store.begin(with(code), |_| false).expect("begins");
-            file.stop(&journal).expect("written");
+            let (journal, mut file) = store.begin(with(code), |_| false).expect("refused");
+            file.stop(&journal).expect("not written");
         }
         assert!(matches!(store.begin(with(b"c"), |_| false), Err(Refused::TooMany(2))));
-        assert!(store.begin(with(b"a"), |_| false).is_ok(), "a known one continues");
+        assert!(store.begin(with(b"a"), |_| false).is_ok(), "a script with a journal was refused");
     }
 
     #[test]
@@ -527,11 +527,11 @@ mod tests {
         let with = |client: &str, code: u8| Wanted { code: Digest::of(&[code]), ..wanted(client, 1) };
         let mut running = Vec::new();
         for code in 0..4 {
-            running.push(store.begin(with("a", code), |_| false).expect("begins"));
+            running.push(store.begin(with("a", code), |_| false).expect("refused"));
         }
         assert!(matches!(store.begin(with("a", 9), |_| false), Err(Refused::Crowded(4))));
         for code in 0..4 {
-            running.push(store.begin(with("b", code), |_| false).expect("begins"));
+            running.push(store.begin(with("b", code), |_| false).expect("refused"));
         }
         assert!(matches!(store.begin(with("c", 0), |_| false), Err(Refused::Crowded(8))));
         running.pop();
@@ -544,7 +544,7 @@ mod tests {
             for n in 1..12 {
                 let files = Memory::default();
                 let store = open(&files);
-                let (_, mut file) = store.begin(wanted("demo", 0), |_| false).expect("begins");
+                let (_, mut file) = store.begin(wanted("demo", 0), |_| false).expect("refused");
                 files.trouble_in(n, trouble);
                 let acknowledged = file.write(&Line::Intent(asked(0)), Durable::Now).is_ok();
                 drop(file);

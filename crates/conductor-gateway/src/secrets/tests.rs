@@ -70,7 +70,7 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     let shelf = Arc::new(Shelf::default());
     let secrets = on_shelf(home.path(), &shelf);
     assert_eq!(secrets.set("api", VALUE, vec!["api.example".into()], false).unwrap(), 1);
-    assert_eq!(secrets.set("api", VALUE, vec!["api.example".into()], false).unwrap(), 2, "versions count up");
+    assert_eq!(secrets.set("api", VALUE, vec!["api.example".into()], false).unwrap(), 2, "the version is not 2");
     secrets.set("db", "another-value", vec![], false).unwrap();
     let file = std::fs::read_to_string(home.path().join("secrets/vault.json")).unwrap();
     assert!(!file.contains(VALUE) && file.contains("\"api\""));
@@ -80,7 +80,7 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     let again = on_shelf(home.path(), &shelf);
     assert_eq!(got(&again, "api").unwrap(), VALUE);
     assert_eq!(again.get("api").unwrap().hosts(), ["api.example"]);
-    assert_eq!(again.scrubber().text(VALUE), "[secret:api]", "the scrubber knows the values of an open vault");
+    assert_eq!(again.scrubber().text(VALUE), "[secret:api]", "a value of the open vault was not replaced");
     again.remove("api").unwrap();
     assert!(got(&again, "api").unwrap_err().contains("no secret"));
     for bad in ["", "A", "a b", "../x", "-x", &"a".repeat(65)] {
@@ -88,8 +88,8 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     }
 }
 
-/// Two swapped ciphertexts, an added host and an older version are all detected. A vault without
-/// associated data would open all three.
+/// Swapped ciphertexts, another host, another version and another installation are all detected. A
+/// vault without associated data would open all of these values.
 #[test]
 fn sealed_values_cannot_change_places_nor_gain_a_host() {
     let home = tempfile::tempdir().unwrap();
@@ -147,11 +147,11 @@ fn a_holder_that_is_gone_locks_and_nothing_takes_its_place() {
     assert!(matches!(secrets.get("api"), Err(SecretError::Locked(_))));
     assert!(
         matches!(secrets.set("x", VALUE, vec![], true), Err(SecretError::Locked(_))),
-        "not even when a key file is allowed"
+        "a value was stored, although the keychain is locked"
     );
     let status = secrets.status();
     assert_eq!((status.open, status.sentence.as_str(), status.count), (false, "locked: the OS keychain is locked", 1));
-    assert_eq!(secrets.list().unwrap()[0].name, "api", "names are listed even while locked");
+    assert_eq!(secrets.list().unwrap()[0].name, "api", "the wrong name was listed while the vault was locked");
     assert!(!home.path().join("secrets/key").exists());
     // When the keychain is available again, the vault opens by itself.
     shelf.gone.store(false, Ordering::SeqCst);

@@ -141,12 +141,12 @@ impl Events {
         Listener { receiver: self.channel.subscribe(), wants, observing: None }
     }
 
-    /// Receives all later events that an observer may see.
+    /// Receives all later events except [`Event::Changed`].
     pub fn observe(&self) -> Listener {
         self.observe_some(|event| !event.is_change())
     }
 
-    /// Receives all later events, also those that only observers receive.
+    /// Receives all later events, including [`Event::Changed`].
     pub fn observe_all(&self) -> Listener {
         self.observe_some(|_| true)
     }

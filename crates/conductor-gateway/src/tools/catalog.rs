@@ -197,8 +197,8 @@ impl Definition {
         }
     }
 
-    /// Whether the tool runs other tools. Mappings, plugins and `conductor_call_tool` cannot call
-    /// such a tool.
+    /// Whether the tool runs other tools. Mappings, plugins, scripts and `conductor_call_tool`
+    /// cannot call such a tool.
     pub fn runs_tools(&self) -> bool {
         NESTING_TOOLS.contains(&self.name.as_ref())
     }

@@ -232,8 +232,8 @@ pub fn connect(studio: &Arc<Studio>, live: &Live) {
     });
 }
 
-/// A tool that works on one Set. After the call, the session knows all shifts of ids (which are
-/// positions) that happened before the call.
+/// A tool that works on one Set. Ids are positions. After a successful call, all shifts of ids that
+/// happened before the call count as seen by the session.
 fn on_set<A, T, F, R>(live: &Arc<Live>, name: &'static str, tier: Tier, run: F) -> Definition
 where
     A: Arguments,

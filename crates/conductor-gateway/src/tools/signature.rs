@@ -31,7 +31,7 @@ pub fn of(schema: &Value, detail: Detail) -> String {
 }
 
 /// The signature of the innermost part of the arguments that contains the fault at `path`, a JSON
-/// pointer. If the part is one of several variants, only the variant that the caller chose.
+/// pointer. If the part has several variants, only the variant that the caller chose is shown.
 pub fn at_fault(schema: &Value, arguments: &Value, path: &str) -> String {
     let renderer = Renderer { root: schema, detail: Detail::Full };
     let (mut node, mut value) = (schema, Some(arguments));

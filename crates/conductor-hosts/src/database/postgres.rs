@@ -147,8 +147,8 @@ struct Session {
 }
 
 impl Session {
-    /// Ends the session. If the time limit has passed, cancels the statement on the server, which
-    /// would otherwise continue after the connection is closed.
+    /// Ends the session. If the time limit has passed, cancels the statement on the server, because
+    /// the statement would continue after the connection is closed.
     async fn end(mut self, late: bool) {
         if late && let Some((token, tls)) = self.token.take() {
             let _ = token.cancel_query(tls).await;
@@ -178,7 +178,8 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
         bounds.left_ms()
     );
     transaction.batch_execute(&limit).await?;
-    // After its first query, a READ ONLY transaction cannot be made writable.
+    // Run this query before the statement: after the first query, the statement cannot make a READ
+    // ONLY transaction writable.
     let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
     let row = transaction.query_one(asked, &[]).await?;
     if row.try_get::<_, bool>(0).unwrap_or(true) {
@@ -198,8 +199,8 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
         return Err(DatabaseError::Refused("the statement returns no rows".into()));
     }
     let bound = bound(statement.params().len(), params)?;
-    // All values are requested as text, because the server can convert every type to text.
-    // Statements that cannot be a subquery return text anyway.
+    // All values are requested as text, because the server can convert every type to text. A
+    // statement that cannot be a subquery, such as SHOW, returns text anyway and is not wrapped.
     let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
     let casts: Vec<String> = names.iter().map(|it| format!("left({it}::text, {MOST_LETTERS})")).collect();
     let inner = sql.trim_end().trim_end_matches(';');

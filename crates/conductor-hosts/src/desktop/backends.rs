@@ -11,7 +11,8 @@
 
 use super::{Desktop, Job, Session, Unavailable};
 
-/// Creates the backends of this system, for keys and for text, with the reason if there are none.
+/// Creates the backends of this system for keys and for text. Also returns the error message for a
+/// system without backends.
 #[cfg_attr(all(feature = "desktop", target_os = "linux"), path = "backends/linux.rs")]
 #[cfg_attr(all(feature = "desktop", not(target_os = "linux")), path = "backends/native.rs")]
 #[cfg_attr(not(feature = "desktop"), path = "backends/none.rs")]
@@ -60,7 +61,7 @@ struct Route {
     why: &'static str,
     backends: Vec<Box<dyn Desktop>>,
     /// The index of the backend in use. It is used until it fails to open, so that a key is
-    /// released where it was pressed.
+    /// released by the backend that pressed it.
     chosen: usize,
 }
 
@@ -133,7 +134,7 @@ mod tests {
         assert!(route.choose().unwrap().carry_out(&job).is_err());
         assert_eq!(*jobs.lock(), ["second", "second", "first"]);
         *switches[0].lock() = false;
-        let Err(why) = route.choose().map(|_| ()) else { panic!("no backend can be used") };
+        let Err(why) = route.choose().map(|_| ()) else { panic!("a backend was chosen that is off") };
         assert_eq!(why.0, "keys cannot be sent: first is off; second is off");
     }
 

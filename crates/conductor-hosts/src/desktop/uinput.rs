@@ -86,7 +86,7 @@ impl Desktop for Uinput {
                 (vec![button], vec![button])
             }
             Job::Text(_) => {
-                return Err(Unavailable("a virtual input device cannot type text: it has no characters".to_owned()));
+                return Err(Unavailable("a virtual input device cannot type text: it sends only key codes".to_owned()));
             }
         };
         let path = self.path.clone();

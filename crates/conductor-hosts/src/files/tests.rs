@@ -42,8 +42,8 @@ impl Stage {
     }
 }
 
-/// The negative control: resolves a path, compares its prefix as text, and then opens it. Most
-/// servers of this kind work like this.
+/// The negative control: adds a path to the root, compares the prefix as text, and then opens the
+/// file. Most servers of this kind work like this.
 fn naive_read(root: &Path, path: &str) -> Option<String> {
     let whole = root.join(path);
     whole.to_string_lossy().starts_with(&*root.to_string_lossy()).then(|| std::fs::read_to_string(whole).ok())?
@@ -76,7 +76,7 @@ fn no_path_leaves_a_root() {
     }
     assert!(matches!(stage.read("a\0.txt"), Err(FileError::BadPath { .. })));
     assert!(stage.write("dangling", "owned").is_err());
-    assert!(!stage.at("outside/new").exists(), "writing through a dangling link creates nothing outside");
+    assert!(!stage.at("outside/new").exists(), "a write through a dangling link created a file outside");
     assert_eq!(std::fs::read_to_string(stage.at("outside/secret")).unwrap(), "content of outside/secret");
     // A link to a target inside the root is allowed.
     assert_eq!(stage.read("within").unwrap(), "content of studio/a.txt");
@@ -129,7 +129,7 @@ fn a_link_swapped_in_while_we_look_leads_nowhere() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(ours, 0);
-    assert!(theirs > 0, "the naive version has read from outside the root");
+    assert!(theirs > 0, "the naive version never read from outside the root, so the race did not occur");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn lists_go_on_behind_their_cursor() {
             break;
         }
     }
-    assert_eq!(names.len(), 1005 + 3, "every name is listed once");
+    assert_eq!(names.len(), 1005 + 3, "a name is missing, or is listed twice");
     assert_eq!((names[0].as_str(), names.last().unwrap().as_str()), ("a.txt", "z"));
     assert!(names.windows(2).all(|pair| Path::new(&pair[0]) < Path::new(&pair[1])));
 }

@@ -13,8 +13,9 @@ use super::FrontWindow;
 use crate::desktop::Unavailable;
 use crate::desktop::session::{Compositor, Session};
 
-/// Connects to the server of this session that knows the front window. A Wayland session with an X
-/// server for older programs uses the compositor, because the X server sees only its own windows.
+/// Connects to the server of this session that reports the front window. A Wayland session with an
+/// X server for older programs uses the compositor, because the X server reports only the windows
+/// of these programs.
 pub fn open(session: &Session) -> Result<Box<dyn FrontWindow>, Unavailable> {
     if let Some(why) = session.focus_fault() {
         return Err(Unavailable(why.to_owned()));

@@ -459,8 +459,8 @@ impl AbletonOscHost {
         let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
-            // If the write failed, AbletonOSC dropped the requests for the structure too. The reply
-            // to the write contains the reason.
+            // If the write failed, AbletonOSC dropped the requests for the structure too. The error
+            // of the batch contains the reason.
             Err(_) if batch.error.is_some() => self.look().await?,
             Err(refusal) => return Err(refusal),
         };
@@ -738,7 +738,7 @@ mod tests {
         now.clips[1][1] = Some("new".into());
         assert!(!old.moved_in(&now));
         now.clips[0][0] = Some("another".into());
-        assert!(old.moved_in(&now), "another clip is in a used slot");
+        assert!(old.moved_in(&now), "a clip was replaced, but no move was detected");
         let swapped = Look { tracks: vec![row(0, "b"), row(1, "a")], ..old.clone() };
         assert!(old.moved_in(&swapped));
         let fewer = Look { tracks: vec![row(0, "a")], ..old.clone() };

@@ -152,11 +152,11 @@ mod tests {
         contents.read(Facet::Notes, clip, "a");
         assert_eq!(contents.revision(structure), start);
         contents.wrote(Facet::Param, PathId::Main, "0.5", "0.6");
-        assert_ne!(contents.revision(structure), start, "the state before our first write is known");
+        assert_ne!(contents.revision(structure), start, "our first write did not change the revision");
         assert_eq!(contents.ours().len(), 2);
         contents.forget();
         assert_ne!(contents.revision(structure), start);
-        assert_ne!(Contents::default().revision(structure), start, "another attachment");
+        assert_ne!(Contents::default().revision(structure), start, "two attachments have the same revision");
     }
 
     #[test]

@@ -449,12 +449,12 @@ mod tests {
 
     fn opened(home: &Path) -> (Roots, DocumentHost, Vec<u8>) {
         let roots = Roots::new(home, &[]);
-        let als = Document::new_set().expect("a skeleton").to_als();
-        fs::create_dir_all(home.join("sets")).expect("a folder");
-        fs::write(home.join("sets/a.als"), &als).expect("a file");
-        fs::set_permissions(home.join("sets/a.als"), fs::Permissions::from_mode(0o640)).expect("a mode");
-        let host = DocumentHost::open(roots.find(Path::new("a.als")).expect("a place"), 1 << 24, 10).expect("a Set");
-        host.set().apply(&[LiveEdit::SetTempo { bpm: 99.0 }], &Guard::default()).expect("an edit");
+        let als = Document::new_set().expect("no skeleton").to_als();
+        fs::create_dir_all(home.join("sets")).expect("no folder");
+        fs::write(home.join("sets/a.als"), &als).expect("no file");
+        fs::set_permissions(home.join("sets/a.als"), fs::Permissions::from_mode(0o640)).expect("no mode");
+        let host = DocumentHost::open(roots.find(Path::new("a.als")).expect("no place"), 1 << 24, 10).expect("no Set");
+        host.set().apply(&[LiveEdit::SetTempo { bpm: 99.0 }], &Guard::default()).expect("no edit");
         (roots, host, als)
     }
 
@@ -466,48 +466,48 @@ mod tests {
     #[test]
     fn a_save_that_ends_at_any_step_leaves_the_old_or_the_new_file_whole() {
         for stop in Step::ALL {
-            let home = tempfile::tempdir().expect("a folder");
+            let home = tempfile::tempdir().expect("no folder");
             let (roots, host, old) = opened(home.path());
             let look = |step: Step| if step == stop { Err(io::Error::other("pulled the plug")) } else { Ok(()) };
             assert!(host.save_now(saving(&roots, 0), &look).is_err(), "{stop:?}");
-            let now = fs::read(home.path().join("sets/a.als")).expect("the file");
+            let now = fs::read(home.path().join("sets/a.als")).expect("no file");
             let new = host.set().document().to_als();
             assert_eq!(
                 now == old,
                 stop != Step::SyncFolder,
-                "{stop:?}: only the sync of the folder is after the rename"
+                "{stop:?}: wrong file; only the sync of the folder is after the rename"
             );
             assert!(now == old || now == new, "{stop:?}");
             let left: Vec<_> = fs::read_dir(home.path().join("sets"))
-                .expect("a folder")
+                .expect("no folder")
                 .flatten()
                 .filter(|it| it.file_name() != "Backup")
                 .collect();
-            assert_eq!(left.len(), 1, "{stop:?}: no temporary files remain");
-            assert!(host.set().is_dirty(), "{stop:?}: an unconfirmed save leaves the Set dirty");
+            assert_eq!(left.len(), 1, "{stop:?}: a temporary file is left");
+            assert!(host.set().is_dirty(), "{stop:?}: the Set is not dirty after a failed save");
         }
     }
 
     #[test]
     fn a_save_keeps_the_mode_and_twenty_backups_of_ours_only() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("no folder");
         let (roots, host, old) = opened(home.path());
         let backups = home.path().join("sets/Backup");
-        fs::create_dir(&backups).expect("a folder");
+        fs::create_dir(&backups).expect("no folder");
         for kept in ["a [2020-01-01 000000].als", "b [2020-01-01 000000] conductor.als"] {
-            fs::write(backups.join(kept), "theirs").expect("a file");
+            fs::write(backups.join(kept), "theirs").expect("no file");
         }
         for second in 0..25 {
-            host.set().apply(&[LiveEdit::SetTempo { bpm: 60.0 + second as f64 }], &Guard::default()).expect("an edit");
-            let saved = host.save_now(saving(&roots, second), &|_| Ok(())).expect("a save");
+            host.set().apply(&[LiveEdit::SetTempo { bpm: 60.0 + second as f64 }], &Guard::default()).expect("no edit");
+            let saved = host.save_now(saving(&roots, second), &|_| Ok(())).expect("no save");
             if second == 0 {
-                assert_eq!(fs::read(saved.backup.expect("a backup")).expect("the backup"), old);
+                assert_eq!(fs::read(saved.backup.expect("no backup")).expect("no backup"), old);
             }
         }
         let file = home.path().join("sets/a.als");
-        assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o7777, 0o640);
+        assert_eq!(fs::metadata(&file).expect("no file").permissions().mode() & 0o7777, 0o640);
         let mut names: Vec<String> = fs::read_dir(&backups)
-            .expect("a folder")
+            .expect("no folder")
             .flatten()
             .map(|it| it.file_name().to_string_lossy().into_owned())
             .collect();
@@ -516,25 +516,25 @@ mod tests {
         assert!(names.iter().any(|it| it == "a [2020-01-01 000000].als"));
         assert_eq!(names.iter().filter(|it| it.starts_with("a [2026")).count(), 20);
         let kept = |time: &str| names.iter().any(|it| it.contains(time));
-        assert!(kept("030429") && !kept("030406"), "the newest backups are kept");
-        assert!(kept("030405"), "the first backup is kept: it is the file before all of these saves");
+        assert!(kept("030429") && !kept("030406"), "the newest backups were not kept");
+        assert!(kept("030405"), "the first backup, which is the original file, was removed");
     }
 
     #[test]
     fn saving_without_edits_writes_the_same_bytes() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("no folder");
         let (roots, host, old) = opened(home.path());
-        host.set().undo(1, &Guard::default()).expect("an undo");
-        host.save_now(saving(&roots, 0), &|_| Ok(())).expect("a save");
-        assert_eq!(fs::read(home.path().join("sets/a.als")).expect("the file"), old);
+        host.set().undo(1, &Guard::default()).expect("no undo");
+        host.save_now(saving(&roots, 0), &|_| Ok(())).expect("no save");
+        assert_eq!(fs::read(home.path().join("sets/a.als")).expect("no file"), old);
     }
 
     #[test]
     fn a_link_that_appears_after_the_look_is_not_followed() {
-        let (home, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let (home, outside) = (tempfile::tempdir().expect("no folder"), tempfile::tempdir().expect("no folder"));
         let (roots, host, _) = opened(home.path());
         let target = outside.path().join("victim");
-        fs::write(&target, "precious").expect("a file");
+        fs::write(&target, "precious").expect("no file");
         let swapped = Cell::new(false);
         let look = |step: Step| {
             if step == Step::Rename {
@@ -547,9 +547,9 @@ mod tests {
         };
         // The rename replaces the link itself, not its target.
         assert!(host.save_now(saving(&roots, 0), &look).is_ok() && swapped.get());
-        assert_eq!(fs::read_to_string(&target).expect("the file"), "precious");
-        fs::remove_file(home.path().join("sets/a.als")).expect("the file");
-        std::os::unix::fs::symlink(&target, home.path().join("sets/a.als")).expect("a link");
+        assert_eq!(fs::read_to_string(&target).expect("no file"), "precious");
+        fs::remove_file(home.path().join("sets/a.als")).expect("no file");
+        std::os::unix::fs::symlink(&target, home.path().join("sets/a.als")).expect("no link");
         assert!(matches!(host.disk().place.read(10), Err(LiveHostError::NotAFile { .. })));
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Every open port is a separate sequencer client with one thread. The thread of an input waits in
 //! the kernel for events. The thread of an output waits for messages in its
-//! [`queue`](super::queue). A slow device therefore does not delay others. The threads share only
-//! the list of our own client numbers. The system client of ALSA announces ports that appear and
-//! disappear.
+//! [`queue`](super::queue). A slow device therefore does not delay others. The threads of ports
+//! share only the list of our own client numbers. The system client of ALSA announces ports that
+//! appear and disappear.
 //!
 //! The kernel's input pool may overrun when this process gets no processor time. The lost events
 //! are unknown, so an all-notes-off is added on every channel: a lost press is silent, but a lost

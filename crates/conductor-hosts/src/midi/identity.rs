@@ -424,11 +424,11 @@ mod tests {
         let mut roster = Roster::new(&devices, Protocol::Midi);
         let (a, b) = (at("20:0", "nanoKONTROL2", "1-2"), at("16:0", "nanoKONTROL2", "1-10"));
         assert_eq!(ids(&mut roster, &[b.clone(), a.clone()]), ["right", "left"]);
-        assert_eq!(ids(&mut roster, std::slice::from_ref(&b)), ["right"], "the port that stays keeps its alias");
+        assert_eq!(ids(&mut roster, std::slice::from_ref(&b)), ["right"], "the port that stayed lost its alias");
         let moved = at("24:0", "nanoKONTROL2", "2-1");
         assert_eq!(ids(&mut roster, &[b.clone(), moved]), ["right", "left"]);
         let back = at("28:0", "nanoKONTROL2", "1-2");
-        assert_eq!(ids(&mut roster, &[back, b]), ["left", "right"], "a port gets its alias again under a new id");
+        assert_eq!(ids(&mut roster, &[back, b]), ["left", "right"], "a port with a new id did not get its alias again");
     }
 
     #[test]

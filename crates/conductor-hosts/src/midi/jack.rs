@@ -244,7 +244,7 @@ impl Backend for Jack {
                 let port = client.port_by_name(&id);
                 let is_hardware = port.as_ref().is_some_and(|it| it.flags().contains(PortFlags::IS_PHYSICAL));
                 let aliases = port.and_then(|it| it.aliases().ok()).unwrap_or_default();
-                // The name of the device is the alias of a port such as `system:midi_capture_1`.
+                // The alias of a port such as `system:midi_capture_1` is the name of its device.
                 let device = aliases.first().filter(|_| id.starts_with("system:")).cloned();
                 let name = device.unwrap_or_else(|| id.clone());
                 let other_names = aliases.into_iter().chain([id.clone()]).filter(|it| *it != name).collect();

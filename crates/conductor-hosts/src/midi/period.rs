@@ -127,8 +127,8 @@ impl<'a, B: Buffer> Outlet<'a, B> {
         let room = self.buffer.room();
         while let Some(message) = self.queue.front() {
             self.is_idle = false;
-            // A message that does not fit into this period stays in the queue for the next one.
-            // `send` has refused messages that can never fit.
+            // A message that does not fit into this period stays in the queue for the next one. A
+            // message that can never fit is dropped here, but `send` normally refuses it.
             if message.len() <= room && !self.buffer.write(Message { frame: 0, bytes: message }) {
                 return;
             }

@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(scan(&mut generations, &["old"]), [0]);
         generations.announce("new".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0]);
-        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a scan without announcements changes nothing");
+        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a generation has changed without announcement");
         generations.announce("new".into());
         generations.announce("old".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [1, 1]);
@@ -81,7 +81,7 @@ mod tests {
     fn an_announcement_that_comes_late_is_not_a_return() {
         let mut generations = PortGenerations::default();
         scan(&mut generations, &[]);
-        assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0], "listed for both ways, not announced yet");
+        assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0], "a port that is listed twice was treated as replaced");
         generations.announce("x".into());
         assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0]);
         generations.announce("x".into());

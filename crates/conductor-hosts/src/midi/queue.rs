@@ -9,7 +9,7 @@
 
 use super::{SendError, check_message, is_release};
 
-/// Space for a burst of 40,000 short messages, or 24 SysEx of the largest size.
+/// Space for 39,000 short messages or 23 SysEx of the largest size, and the reserve for releases.
 pub const QUEUE_BYTES: usize = 256 * 1024;
 
 const HEADER: usize = 2;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(sender.send(&[0xB0, 7, 1]), Err(SendError::Busy));
         assert_eq!(sender.send(&[0x80, 36, 0]), Ok(()));
         assert_eq!(sender.send(&[0xB0, 123, 0]), Ok(()));
-        assert_eq!(sender.send(&[0x90, 36, 0]), Err(SendError::Busy), "full");
+        assert_eq!(sender.send(&[0x90, 36, 0]), Err(SendError::Busy), "the full queue accepted a message");
         receiver.done();
         assert_eq!(sender.send(&[0x90, 36, 0]), Ok(()));
     }

@@ -86,7 +86,7 @@ pub struct Counts<T = u64> {
     pub merged: T,
     /// Releases that were stored in a slot.
     pub held_releases: T,
-    /// Presses, ticks and other events for which there was no space.
+    /// Presses, ticks and other events that were dropped.
     pub dropped: T,
     /// Events that were merged or dropped because the source exceeded `max_events_per_sec`,
     /// although the ring had space.
@@ -483,7 +483,7 @@ impl EventSender {
     }
 
     /// Applies the table in the module documentation. Stores the event in its slot if the table
-    /// says so.
+    /// requires it.
     fn admit(&mut self, room: Room, at: Micros, trail: Trail, body: &Body) -> Admission {
         let is_open = room == Room::Open;
         let passes = match self.class(body) {

@@ -106,7 +106,7 @@ mod tests {
         let all: Vec<Vec<u8>> = heard.iter().collect();
         let keys: Vec<u8> = all.iter().filter_map(|it| it.get(1).copied()).collect();
         assert_eq!(keys, (0..100).collect::<Vec<u8>>());
-        assert_eq!(all.last(), Some(&Vec::new()), "`end` is called last");
+        assert_eq!(all.last(), Some(&Vec::new()), "`end` was not called last");
     }
 
     #[test]

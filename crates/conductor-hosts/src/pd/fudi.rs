@@ -150,8 +150,8 @@ mod tests {
         text.split('|').map(str::to_owned).collect()
     }
 
-    /// Splits text as Pd does: into messages at unescaped semicolons, into atoms at unescaped white
-    /// space.
+    /// Splits text as Pd does: into messages at unescaped semicolons and commas, into atoms at
+    /// unescaped white space.
     fn read(text: &str) -> Vec<Vec<String>> {
         let (mut messages, mut message, mut atom) = (Vec::new(), Vec::new(), String::new());
         let mut letters = text.chars();

@@ -801,7 +801,8 @@ impl<'a> Follow<'a> {
         self.know(view, |canvas| canvas.boxes.push(MirrorBox { id: Some(id), written: shape.clone(), wanted: shape }))
     }
 
-    /// Reads the address of a new subpatch, which its new window reports.
+    /// Reads the address of a new subpatch from its window. If Pd reports no window, the address is
+    /// derived from the name of the subpatch.
     fn open_inside(&mut self, object: &BoxView<'_>) -> Result<(), FollowError> {
         let Some(inside) = object.inside() else { return Ok(()) };
         let said = self.words.len();

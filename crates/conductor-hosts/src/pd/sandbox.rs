@@ -72,7 +72,7 @@ impl Kept {
     pub fn sentence(self) -> String {
         let mut parts = Vec::new();
         parts.push(match self.paths {
-            true => "Pd can read and write the patch folders, and read its own program and libraries; it can use no other file and start no program",
+            true => "Pd can read and write the patch folders, and read its own program and libraries; it cannot use other files or start programs",
             false => "this system cannot limit files (Landlock is missing): Pd can read and write all your files and start programs",
         });
         parts.push(match (self.network, self.calls) {

@@ -9,7 +9,7 @@ use corpus::fixture;
 use proptest::prelude::*;
 use quick_xml::events::Event;
 
-#[allow(clippy::print_stdout, reason = "a skipped corpus prints why")]
+#[allow(clippy::print_stdout, reason = "a test without its corpus prints the reason")]
 #[path = "../../../conductor-patch/tests/it/corpus.rs"]
 mod corpus;
 
@@ -158,7 +158,7 @@ fn check_svg(picture: &Picture) {
     let svg = picture.to_svg();
     let mut reader = quick_xml::Reader::from_str(&svg);
     loop {
-        let event = reader.read_event().expect("well formed");
+        let event = reader.read_event().expect("not well formed");
         if matches!(event, Event::Eof) {
             break;
         }
@@ -166,7 +166,7 @@ fn check_svg(picture: &Picture) {
             let name = String::from_utf8_lossy(tag.name().as_ref()).into_owned();
             assert!(["svg", "rect", "polyline", "text", "polygon", "ellipse"].contains(&name.as_str()), "{name}");
             for attribute in tag.attributes() {
-                let key = attribute.expect("attribute").key;
+                let key = attribute.expect("bad attribute").key;
                 assert!(!key.as_ref().ends_with(b"href") && !key.as_ref().starts_with(b"on"));
             }
         }

@@ -280,7 +280,7 @@ mod tests {
     fn fault(edit: impl FnOnce(&mut Value)) -> String {
         let mut declared = declared();
         edit(&mut declared);
-        Manifest::check(&declared, code()).expect_err("a fault").join("; ")
+        Manifest::check(&declared, code()).expect_err("no fault").join("; ")
     }
 
     #[test]

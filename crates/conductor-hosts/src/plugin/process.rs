@@ -113,7 +113,7 @@ const LOG_BYTES: usize = 8 * 1024;
 /// Maximum number of a plugin's requests that are answered at the same time. Further requests wait
 /// in order.
 const UNDER_WAY: usize = 32;
-/// Maximum number of bytes of waiting requests. It is larger than the plugin's heap.
+/// Maximum number of bytes of waiting requests. It is larger than the default heap.
 const WAITING_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of unread answers. Above it, no further request is answered.
 const UNREAD_BYTES: usize = 8 << 20;

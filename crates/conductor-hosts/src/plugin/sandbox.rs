@@ -19,7 +19,7 @@ pub use platform::{allow_processor_seconds, enter};
 /// How much of the sandbox this system supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// Only allowed system calls, no paths and no network (Landlock), and resource limits.
+    /// Only allowed system calls, no access to paths and network (Landlock), and resource limits.
     Full,
     /// A kernel without Landlock: only allowed system calls, and resource limits.
     NoLandlock,
@@ -34,13 +34,13 @@ impl Strength {
     pub const fn sentence(self) -> &'static str {
         match self {
             Strength::Full => {
-                "plugins can use only allowed system calls, no path and no network, within resource limits"
+                "plugins can make only allowed system calls, cannot open files or use the network, and have resource limits"
             }
             Strength::NoLandlock => {
-                "this kernel has no Landlock: plugins can use only allowed system calls, within resource limits"
+                "this kernel has no Landlock: plugins can make only allowed system calls, and have resource limits"
             }
             Strength::JobObject => {
-                "Windows has neither Landlock nor seccomp: plugins have a job object with limits, start no programs and run with low integrity, but they can read files and use the network"
+                "Windows has neither Landlock nor seccomp: plugins have a job object with limits, cannot start programs and run with low integrity, but they can read files and use the network"
             }
             Strength::LimitsOnly => "this system has neither Landlock nor seccomp: plugins have only resource limits",
         }

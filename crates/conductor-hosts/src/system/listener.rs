@@ -169,7 +169,7 @@ impl Blocking {
         self.0.set_read_timeout(time)
     }
 
-    /// Tells the daemon that no more requests follow. Its answers can still be read.
+    /// Signals to the daemon that no more requests follow. Its answers can still be read.
     pub fn end_of_requests(&mut self) -> io::Result<()> {
         self.0.shutdown(std::net::Shutdown::Write)
     }

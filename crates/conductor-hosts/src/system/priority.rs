@@ -51,7 +51,7 @@ mod tests {
                 assert_eq!(
                     is_urgent(own, "urgent"),
                     Some(raised),
-                    "the reported priority is the one that the kernel set"
+                    "the reported priority is not the one that the kernel set"
                 );
                 spawn("started", Box::new(move || is_urgent(own, "started")))
             }),

@@ -187,11 +187,14 @@ mod tests {
         assert_eq!((parsed.parent, parsed.has_terminal, parsed.started), (3, true, Some(4711)));
         assert!(!parsed.is_service_manager && !parsed.is_wrapper);
         assert!(parse_stat(7, &format!("7 (npm exec x) S 3 7 6 0 {rest}")).unwrap().is_wrapper);
-        assert!(!parse_stat(7, &format!("7 (bash) S 3 7 7 34816 {rest}")).unwrap().is_wrapper, "a person's own shell");
+        assert!(
+            !parse_stat(7, &format!("7 (bash) S 3 7 7 34816 {rest}")).unwrap().is_wrapper,
+            "a session leader was treated as a wrapper"
+        );
         assert!(parse_stat(8, &format!("8 (systemd) S 1 8 8 0 {rest}")).unwrap().is_service_manager);
         assert!(
             !parse_stat(8, &format!("8 (systemd) S 3 8 8 0 {rest}")).unwrap().is_service_manager,
-            "a name proves nothing"
+            "a program was accepted by its name alone"
         );
         for bad in ["", "7", "7 (", "7 (x", ") 7 (", "7 (x) S", "7 (x) S a b c d", "7 (x) S 1 2 3 4 5"] {
             assert_eq!(parse_stat(7, bad), None, "{bad:?}");

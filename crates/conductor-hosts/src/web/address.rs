@@ -20,8 +20,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_loopback()
         || address.is_link_local()
         || address.is_documentation()
-        // These are provider networks, protocol assignments, 6to4 relays, benchmarks, multicast and
-        // reserved ranges.
+        // The next ranges are provider networks, protocol assignments, 6to4 relays, benchmarks, and
+        // multicast and reserved addresses.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)

@@ -57,11 +57,12 @@ impl Reach {
         }
     }
 
-    /// Whether a redirect may be followed: only to the same host, or to a host that a person named.
+    /// Whether a redirect may be followed: only to the same host and port, from HTTP to HTTPS on
+    /// the same host, or to a host that a person named.
     pub fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // Whether the redirect leads from HTTP to HTTPS on the same host, both with their default
-        // ports.
+        // Whether the redirect leads from HTTP to HTTPS on the same host. Both must have their
+        // default ports.
         let safer = (from.scheme(), to.scheme()) == ("http", "https")
             && host_of(from) == host_of(to)
             && from.port().is_none()

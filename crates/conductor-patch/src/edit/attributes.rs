@@ -235,8 +235,8 @@ pub(super) fn with_text_attribute(text: &str, name: &str, words: &[String]) -> S
         if is_attribute(token) {
             skipping = false;
             if token == wanted {
-                // If the text contains the attribute several times, keep only one: the last value
-                // was the effective one.
+                // If the text contains the attribute several times, write the new value at the
+                // first place and remove the others, because Max would use the last one.
                 if !found {
                     out.push(wanted.clone());
                     out.extend(words.iter().cloned());

@@ -1,4 +1,5 @@
-//! Moves boxes into a new subpatcher without changing the behaviour of the patch.
+//! Moves boxes into a new subpatcher and keeps their connections. If the order of messages may
+//! change, a warning is added.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ fn one(document: &mut Document, op: Op) -> Result<Outcome, EditError> {
 
 fn fault(document: &mut Document, op: Op) -> (Fault, String) {
     let before = document.to_bytes();
-    let error = one(document, op).expect_err("should be refused");
+    let error = one(document, op).expect_err("the edit was not refused");
     assert_eq!(document.to_bytes(), before, "a refused edit changed the document");
     assert!(!error.hint().is_empty());
     (error.fault(), error.to_string())
@@ -208,7 +208,7 @@ fn pd_cords_are_renumbered_when_a_box_goes() {
 #[test]
 fn replacing_keeps_what_it_can() {
     let mut document = fixture("classic.maxpat").open();
-    // The new object has two outlets fewer and the same number of inlets.
+    // The new object has no outlets (the old one has three) and the same number of inlets.
     let before = document.clone();
     let outcome = one(&mut document, set_text("obj-11", "print x")).unwrap();
     assert_eq!(outcome, Outcome::TextSet { old_text: "trigger b i foo".into(), kept: 1, dropped: vec![] });
@@ -418,7 +418,7 @@ fn undo_and_redo_have_labels_depths_and_limits() {
     patch.mark_saved(patch.document().to_bytes());
     assert!(!patch.dirty());
     patch.apply(&[root(Op::Remove("gain".into()))], "remove", None).unwrap();
-    assert_eq!(patch.depths().1, 0, "a new edit clears redo");
+    assert_eq!(patch.depths().1, 0, "a new edit did not clear redo");
     assert!(patch.at_revision(9).is_some_and(|document| document.to_bytes() == patch.saved_bytes()));
     assert!(patch.at_revision(2).is_none() && patch.at_revision(99).is_none());
     // Many values in quick succession become one undo step.
@@ -448,7 +448,7 @@ fn references_are_tried_in_order_and_age() {
     let key = |patch: &Patch, name: &str| {
         patch.object(&CanvasId::ROOT, name).map(|id| patch.document().root().get(id).unwrap().key().to_owned())
     };
-    assert_eq!(key(&patch, "obj-2").unwrap(), "obj-1", "a varname has precedence over a key");
+    assert_eq!(key(&patch, "obj-2").unwrap(), "obj-1", "a key had precedence over a varname");
     assert_eq!(key(&patch, "obj-3").unwrap(), "obj-3");
     assert!(matches!(key(&patch, "twin"), Err(LookupError::Ambiguous { keys, .. }) if keys == ["obj-2", "obj-3"]));
     assert_eq!(key(&patch, "#1@1").unwrap(), "obj-2");
@@ -463,7 +463,7 @@ fn references_are_tried_in_order_and_age() {
     );
     assert!(
         matches!(patch.canvas(&["obj-3"]), Err(LookupError::NotFound { .. })),
-        "a box without a patcher is not a canvas"
+        "a box without a patcher was found as a canvas"
     );
 }
 
@@ -584,7 +584,7 @@ fn boxes_are_found_by_what_they_say() {
     assert_eq!(
         keys(Query { class: Some("t".into()), ..Query::default() }, true),
         ["obj-11"],
-        "an alias matches its class"
+        "an alias did not match its class"
     );
     assert_eq!(keys(Query { class: Some("inlet".into()), ..Query::default() }, true).len(), 2);
     assert_eq!(keys(Query { class: Some("inlet".into()), ..Query::default() }, false).len(), 0);
@@ -642,7 +642,7 @@ fn pd_names_live_beside_the_file() {
     assert_eq!(document.names_file(), None);
     one(&mut document, Op::SetVarname { target: "~1".into(), name: Some("osc".into()) }).unwrap();
     one(&mut document, Op::SetVarname { target: "~10".into(), name: Some("ghost".into()) }).unwrap();
-    assert_eq!(document.to_bytes(), sample.bytes, "the file itself does not change");
+    assert_eq!(document.to_bytes(), sample.bytes, "the file itself changed");
     let names = document.names_file().unwrap();
     let mut reopened = sample.open();
     assert_eq!(reopened.take_names(&names).unwrap(), []);
@@ -682,11 +682,7 @@ fn pd_boxes_have_fields_and_widths() {
     one(&mut document, Op::Add(message)).unwrap();
     assert!(String::from_utf8(document.to_bytes()).unwrap().contains("#X msg 7 7 1 \\, \\$1 \\; pd quit;"));
     let reopened = Document::open(document.to_bytes(), Format::Pd, &Limits::default()).unwrap();
-    assert_eq!(
-        reopened.root().box_count(),
-        document.root().box_count(),
-        "an escaped semicolon does not end a statement"
-    );
+    assert_eq!(reopened.root().box_count(), document.root().box_count(), "an escaped semicolon ended a statement");
     assert_eq!(fault(&mut document, set("~1", "colour", Value::One(Atom::Int(1)))).0, Fault::BadInput);
 }
 

@@ -51,7 +51,7 @@ fn faults_are_tolerated_and_reported() {
     assert_eq!(keys, ["~1", "~2", "~3", "obj-4"]);
     let dangling: Vec<bool> = document.root().cords().map(|cord| cord.dangling()).collect();
     assert_eq!(dangling, [false, true, true, true]);
-    assert_eq!(document.root().by_key("~3").unwrap().rect().h, 22.0, "the size comes from the table");
+    assert_eq!(document.root().by_key("~3").unwrap().rect().h, 22.0, "the size does not come from the table");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_device_keeps_its_frame_in_order() {
         let big = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!(u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize, bytes.len() - 20);
         let json = big(32) - 16;
-        assert_eq!(bytes[36 + json - 1], 0, "the length includes the NUL");
+        assert_eq!(bytes[36 + json - 1], 0, "the length does not include the NUL");
         serde_json::from_slice::<serde_json::Value>(&bytes[36..36 + json - 1]).unwrap();
         let field = |name: &[u8], n: usize| {
             bytes.windows(4).enumerate().filter(|(_, window)| *window == name).nth(n).map(|(at, _)| big(at + 8))

@@ -97,7 +97,7 @@ fn each_fault_is_found() {
     assert_eq!(
         findings(&over, &Options::default()),
         ["overlap error [obj-1 obj-2] at 20,14 by 40"],
-        "one pixel does not matter"
+        "an overlap of one pixel was reported, or a larger one was not"
     );
     let through = patch(
         &[("button", 0.0, 0.0, 24.0, 24.0), ("message", 0.0, 50.0, 50.0, 22.0), ("button", 0.0, 100.0, 24.0, 24.0)],

@@ -146,7 +146,7 @@ fn whatever_is_not_known_to_be_pure_reaches() {
     ] {
         assert!(!reach(&max(&[text]), &Environment::default()).is_empty(), "{text}");
     }
-    // Max finds this patch file before its built-in object.
+    // A patch file named `metro` overrides the built-in class.
     let shadowed = BTreeSet::from(["metro".to_owned()]);
     let around = Environment { shadowed: Some(&shadowed), ..Environment::default() };
     assert_eq!(reach(&max(&["metro 5"]), &around).boxes.len(), 1);
@@ -169,10 +169,14 @@ fn whatever_is_not_known_to_be_pure_reaches() {
 fn names_stay_in_the_patch_only_where_nothing_else_hears_them() {
     let body = "#X obj 1 1 s a;\n#X obj 1 1 r a;\n";
     assert_eq!(texts(&pd(body)), [""; 0]);
-    assert_eq!(reach(&pd(body), &Environment::default()).boxes.len(), 1, "the program has other patches");
+    assert_eq!(
+        reach(&pd(body), &Environment::default()).boxes.len(),
+        1,
+        "a name that other patches may receive was treated as local"
+    );
     let heard = BTreeSet::from(["a".to_owned()]);
     let around = Environment { heard_elsewhere: Some(&heard), ..ALONE };
-    assert_eq!(reach(&pd(body), &around).boxes.len(), 1, "another patch receives the name");
+    assert_eq!(reach(&pd(body), &around).boxes.len(), 1, "a name that another patch receives was treated as local");
     let found = reach(&pd("#X obj 1 1 s a;\n#X obj 1 1 r a;\n#X obj 1 1 netsend;\n#X connect 1 0 2 0;\n"), &ALONE);
     assert_eq!(found.hears, heard);
     assert_eq!(found.driving.iter().map(|it| it.text.as_str()).collect::<Vec<_>>(), ["s a", "r a"]);
@@ -186,7 +190,7 @@ fn subpatches_are_followed_both_ways() {
     );
     let found = reach(&document, &ALONE);
     let driving: Vec<&str> = found.driving.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!(driving, ["metro", "pd sub", "inlet"], "boxes after the subpatch do not drive boxes inside it");
+    assert_eq!(driving, ["metro", "pd sub", "inlet"], "the driving boxes are not exactly those that lead to `netsend`");
     // The positions of the inlets determine their order.
     let two = |a: u32, b: u32| {
         pd(&format!(

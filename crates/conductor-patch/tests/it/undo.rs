@@ -204,7 +204,12 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
             "{} seed {seed}: redo did not restore the edited bytes",
             sample.name
         );
-        assert_eq!(patch.at_revision(1).unwrap().to_bytes(), sample.bytes, "{} seed {seed}: revision 1", sample.name);
+        assert_eq!(
+            patch.at_revision(1).unwrap().to_bytes(),
+            sample.bytes,
+            "{} seed {seed}: revision 1 differs from the opened file",
+            sample.name
+        );
     }
     made
 }

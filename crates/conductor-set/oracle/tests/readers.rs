@@ -339,7 +339,7 @@ fn python_reads_the_same_notes() {
             .arg(&script)
             .arg(file.path())
             .output()
-            .expect("python3 runs");
+            .expect("python3 did not start");
         assert!(
             out.status.success(),
             "{name}: {}",

@@ -20,7 +20,7 @@ fn a_document_survives_its_own_bytes() {
     let doc = small();
     let again = Document::open(&doc.to_als(), 1 << 28).expect("opens");
     assert_eq!(again.to_xml(), doc.to_xml());
-    assert_eq!(again.to_als(), doc.to_als(), "equal text yields equal bytes");
+    assert_eq!(again.to_als(), doc.to_als(), "equal text gave different bytes");
     assert_eq!(check(&doc), []);
     let set = OpenSet::open(&doc.to_als(), 1 << 28).expect("opens");
     assert!(!set.is_dirty());

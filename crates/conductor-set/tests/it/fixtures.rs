@@ -70,7 +70,7 @@ pub fn real_set(name: &str) -> Option<Document> {
 /// Applies edits that must succeed.
 pub fn edited(doc: &Document, edits: &[LiveEdit]) -> Document {
     let mut set = OpenSet::new(doc.clone());
-    set.apply(edits, &free()).expect("edits apply");
+    set.apply(edits, &free()).expect("an edit failed");
     set.document().clone()
 }
 
@@ -110,7 +110,7 @@ pub fn in_track(xml: &str, n: usize, rewrite: impl Fn(&str) -> String) -> String
     let mut starts: Vec<usize> = opens.iter().flat_map(|tag| xml.match_indices(tag).map(|(at, _)| at)).collect();
     starts.sort_unstable();
     let start = starts[n];
-    let close = xml[start + 1..].find("\n\t\t\t</").expect("a track ends") + start + 1;
+    let close = xml[start + 1..].find("\n\t\t\t</").expect("a track has no end tag") + start + 1;
     format!("{}{}{}", &xml[..start], rewrite(&xml[start..close]), &xml[close..])
 }
 
@@ -139,7 +139,8 @@ fn shorten(xml: &str, tag: &str, keep: usize) -> String {
     out
 }
 
-/// A device with one ranged parameter and a switch; its target ids start at `id`.
+/// A device with a parameter that has a range, a switch, and a parameter without a range. Its
+/// target ids start at `id`.
 pub fn device(class: &str, param: &str, value: f64, range: (f64, f64), id: u32) -> String {
     let (min, max) = range;
     format!(

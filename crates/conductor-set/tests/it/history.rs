@@ -19,29 +19,29 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     let mut set = OpenSet::new(golden());
     let seen = set.structure();
     let guard = |who, seen| Guard { expect_revision: None, seen: Some((who, seen)) };
-    set.apply(&[delete("track:0")], &guard(b, seen)).expect("B deletes");
+    set.apply(&[delete("track:0")], &guard(b, seen)).expect("the delete by B failed");
     let before = (set.document().to_xml(), set.document().revision());
     let write = [replace_notes("track:0/clipslot:0/clip", &[])];
-    let refused = set.apply(&write, &guard(a, seen)).expect_err("A has stale ids");
+    let refused = set.apply(&write, &guard(a, seen)).expect_err("a caller with stale ids was accepted");
     assert_eq!((refused.code().as_str(), &refused), ("STALE_REFERENCE", &LiveError::StructureShifted));
-    assert_eq!((set.document().to_xml(), set.document().revision()), before, "no byte changed");
+    assert_eq!((set.document().to_xml(), set.document().revision()), before, "a refused write changed the document");
     assert!(set.preview(&write, &guard(a, seen)).is_err());
     // B made the shift, so B's ids are still valid. A must read the ids again.
-    set.apply(&[tempo(99.0)], &guard(b, seen)).expect("B can continue");
-    set.apply(&write, &guard(a, set.structure())).expect("A has read again");
+    set.apply(&[tempo(99.0)], &guard(b, seen)).expect("B was refused after its own shift");
+    set.apply(&write, &guard(a, set.structure())).expect("A was refused after it read the ids again");
     // Ids of a caller without `seen` refer to the current positions, so they cannot be stale.
-    set.apply(&[tempo(98.0)], &free()).expect("a mapping");
+    set.apply(&[tempo(98.0)], &free()).expect("a caller without `seen` was refused");
     // The undo of a shift is also a shift.
     let seen = set.structure();
     let undone = set.undo(4, &guard(b, seen)).expect("undo");
     assert!(undone.shifted && set.structure() > seen);
     assert!(set.apply(&write, &guard(a, seen)).is_err());
-    set.apply(&[tempo(97.0)], &guard(a, seen)).expect("an edit without a position cannot be stale");
+    set.apply(&[tempo(97.0)], &guard(a, seen)).expect("an edit without a position was refused");
     // A reload may have shifted all ids of all callers, and it clears the history. A bad file
     // changes nothing.
     let (seen, bytes) = (set.structure(), small().to_als());
     assert!(set.reload(b"nonsense", 1 << 28).is_err());
-    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("the Set is still open");
+    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("the Set was closed by a failed reload");
     set.reload(&bytes, 1 << 28).expect("reload");
     assert!(!set.is_dirty() && set.undo(1, &free()).expect("undo").count == 0);
     assert!(set.apply(&[delete("track:0")], &guard(b, seen)).is_err());
@@ -53,13 +53,13 @@ fn an_expected_revision_that_differs_writes_nothing() {
     let expect = |r: &str| Guard { expect_revision: Some(r.into()), seen: None };
     let first = set.document().revision().to_string();
     assert_eq!(first.len(), 16);
-    set.apply(&[tempo(90.0)], &expect(&first)).expect("current");
-    let refused = set.apply(&[tempo(91.0)], &expect(&first)).expect_err("old");
+    set.apply(&[tempo(90.0)], &expect(&first)).expect("the current revision was refused");
+    let refused = set.apply(&[tempo(91.0)], &expect(&first)).expect_err("an old revision was accepted");
     assert_eq!(refused.code().as_str(), "STALE_REFERENCE");
     assert!(refused.hint().contains(&set.document().revision().to_string()));
     set.undo(1, &free()).expect("undo");
-    assert_eq!(set.document().revision().to_string(), first, "undo restores the revision");
-    set.apply(&[tempo(91.0)], &expect(&first)).expect("current again");
+    assert_eq!(set.document().revision().to_string(), first, "undo did not restore the revision");
+    set.apply(&[tempo(91.0)], &expect(&first)).expect("the restored revision was refused");
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn changes_apply_invert_and_compose() {
     let back = both.invert().apply(&after).expect("invert");
     assert_eq!((back.to_xml(), back.revision()), (doc.to_xml(), doc.revision()));
     assert_eq!(both.invert().invert(), both);
-    assert!(two.change.apply(&doc).is_err(), "a change applies only to the revision for which it was planned");
-    assert!(two.change.then(one.change).is_err(), "only consecutive changes can be combined");
+    assert!(two.change.apply(&doc).is_err(), "a change was applied to another revision");
+    assert!(two.change.then(one.change).is_err(), "changes that are not consecutive were combined");
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn saving_settles_what_is_dirty() {
     let revision = set.document().revision();
     set.saved(bytes.clone());
     assert!(!set.is_dirty());
-    assert_eq!((set.document().revision(), set.save()), (revision, bytes), "saving does not change the revision");
+    assert_eq!((set.document().revision(), set.save()), (revision, bytes), "saving changed the revision or the bytes");
     assert_eq!(set.diff_to_saved().count, 0);
-    set.undo(1, &free()).expect("undo works across a save");
+    set.undo(1, &free()).expect("undo failed after a save");
     assert!(set.is_dirty());
 }
 
@@ -250,5 +250,5 @@ fn a_revision_tells_where_it_came_from() {
     .expect("other");
     let after = |doc: &conductor_set::Document| doc.plan(&[tempo(90.0)]).expect("plan").revision();
     assert_ne!(one.revision(), other.revision());
-    assert_ne!(after(&one), after(&other), "the same edit of another Set has another revision");
+    assert_ne!(after(&one), after(&other), "the same edit of two Sets gave the same revision");
 }

@@ -11,7 +11,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn reason(als: &[u8], limit: usize) -> String {
-    let error = Document::open(als, limit).expect_err("must be refused");
+    let error = Document::open(als, limit).expect_err("the file was not refused");
     assert_eq!(error.code().as_str(), "BAD_INPUT");
     assert!(!error.hint().is_empty());
     error.to_string()
@@ -42,7 +42,7 @@ fn bad_files_are_refused_with_the_reason() {
         (gzip(deep.as_bytes()), 1 << 20, "nested too deep"),
     ] {
         let said = reason(&als, limit);
-        assert!(said.contains(wanted), "{said:?} should contain {wanted:?}");
+        assert!(said.contains(wanted), "{said:?} does not contain {wanted:?}");
     }
 }
 
@@ -84,7 +84,10 @@ fn a_set_with_nothing_in_it_answers_with_what_is_unknown() {
     let json = serde_json::to_value(&seen).expect("json");
     assert!(json["tempo"].is_null());
     for edit in [LiveEdit::SetTempo { bpm: 90.0 }, LiveEdit::CreateTrack { kind: conductor_set::TrackKind::Midi }] {
-        assert_eq!(doc.plan(&[edit]).expect_err("nothing there").code().as_str(), "UNSUPPORTED");
+        assert_eq!(
+            doc.plan(&[edit]).expect_err("an edit of a Set without tracks was accepted").code().as_str(),
+            "UNSUPPORTED"
+        );
     }
 }
 
@@ -138,7 +141,11 @@ fn sets_of_live_8_to_10_are_read() {
     );
     let notes = doc.all_notes(path("track:0/clipslot:0/clip")).expect("notes");
     assert_eq!(notes, [Note { muted: true, velocity: 90.0, ..Note::new(127, 1.0, 0.5) }]);
-    assert_eq!(doc.clip_info(path("track:0/clipslot:0/clip")).expect("clip").color, 0, "older Sets report 0");
+    assert_eq!(
+        doc.clip_info(path("track:0/clipslot:0/clip")).expect("clip").color,
+        0,
+        "a Set of Live 8 reports a colour"
+    );
     assert_eq!(
         doc.clip_info(path("track:1/clip:0")).expect("clip").file_path.as_deref(),
         Some("Samples/Drums/loop.aif")
@@ -150,7 +157,13 @@ fn sets_of_live_8_to_10_are_read() {
         [("A", 4.0), ("B", 16.0)]
     );
     assert_eq!(check(&doc), []);
-    assert_eq!(doc.plan(&[LiveEdit::SetTempo { bpm: 90.0 }]).expect_err("read only").code().as_str(), "UNSUPPORTED");
+    assert_eq!(
+        doc.plan(&[LiveEdit::SetTempo { bpm: 90.0 }])
+            .expect_err("an edit of a read-only Set was accepted")
+            .code()
+            .as_str(),
+        "UNSUPPORTED"
+    );
     assert_eq!(as_family(&small(), "10.0_377").overview().track_count, 3);
 }
 
@@ -159,7 +172,7 @@ fn check_finds_each_fault() {
     let sound = golden();
     assert_eq!(check(&sound), []);
     let xml = sound.to_xml();
-    let faults = |xml: String| check(&Document::from_xml(xml).expect("well formed"));
+    let faults = |xml: String| check(&Document::from_xml(xml).expect("not well formed"));
     let has = |found: &[Fault], test: fn(&Fault) -> bool| assert!(found.iter().any(test), "{found:?}");
 
     let second = xml.match_indices("<AutomationTarget Id=\"").nth(1).map(|(at, _)| at + 22).expect("target");
@@ -222,7 +235,7 @@ fn malformed_ids_are_refused() {
     ] {
         let error = bad.parse::<PathId>().expect_err(bad);
         assert_eq!(error.code().as_str(), "BAD_INPUT");
-        assert!(error.hint().contains("track:0/clipslot:1/clip"), "the hint shows the grammar");
+        assert!(error.hint().contains("track:0/clipslot:1/clip"), "the hint shows no example of a clip path");
     }
     for good in [
         "track:0",

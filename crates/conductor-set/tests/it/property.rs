@@ -154,7 +154,7 @@ proptest! {
                     prop_assert_eq!(check(set.document()), []);
                     holds(set.document(), edit);
                     // The document is the same when its text is parsed again.
-                    let again = Document::from_xml(set.document().to_xml()).expect("well formed");
+                    let again = Document::from_xml(set.document().to_xml()).expect("not well formed");
                     prop_assert_eq!(again.overview().tracks, set.document().overview().tracks);
                     prop_assert_eq!(applied.undo_steps == 0, set.document().to_xml() == before.0);
                     prop_assert_eq!(applied.diff.count == 0, applied.undo_steps == 0, "{}", applied.diff.text);

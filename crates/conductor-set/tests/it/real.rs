@@ -56,10 +56,10 @@ pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
 fn open_and_save_is_identical() {
     for (name, als) in real_sets() {
         let set = OpenSet::open(&als, 1 << 28).expect(&name);
-        assert_eq!(&*set.save(), &als[..], "{name}: a save without edits changes the file");
-        assert_eq!(set.document().to_xml(), inflate(&als), "{name}: the text");
-        assert_eq!(inflate(&set.document().to_als()), inflate(&als), "{name}: compressed again");
-        assert_eq!(check(set.document()), [], "{name}: sound");
+        assert_eq!(&*set.save(), &als[..], "{name}: a save without edits changed the file");
+        assert_eq!(set.document().to_xml(), inflate(&als), "{name}: the text differs");
+        assert_eq!(inflate(&set.document().to_als()), inflate(&als), "{name}: the text differs after compression");
+        assert_eq!(check(set.document()), [], "{name}: the check found faults");
     }
 }
 
@@ -94,11 +94,11 @@ fn edit_then_undo_is_identical() {
         assert!(set.is_dirty());
         let undone = set.undo(1_000, &free()).expect("undo all");
         assert_eq!(undone.count, made, "{name}");
-        assert_eq!(set.document().to_xml(), first, "{name}: undo does not restore the text");
+        assert_eq!(set.document().to_xml(), first, "{name}: undo did not restore the text");
         assert_eq!(set.document().revision(), first_revision);
-        assert_eq!(&*set.save(), &als[..], "{name}: undo does not restore the file");
+        assert_eq!(&*set.save(), &als[..], "{name}: undo did not restore the file");
         set.redo(1_000, &free()).expect("redo all");
-        assert_eq!(set.document().to_xml(), last, "{name}: redo does not restore the edits");
+        assert_eq!(set.document().to_xml(), last, "{name}: redo did not restore the edits");
     }
 }
 
@@ -123,7 +123,7 @@ fn line_ends_stay_as_they_are() {
 fn clips_outside_tracks_are_never_listed() {
     for (name, als) in real_sets().into_iter().filter(|(n, _)| n == "DefaultLiveSet.als") {
         let doc = Document::open(&als, 1 << 28).expect(&name);
-        assert!(doc.to_xml().contains("<MidiClip "), "the Set contains a MIDI clip");
+        assert!(doc.to_xml().contains("<MidiClip "), "the Set contains no MIDI clip");
         assert!(doc.midi_clip_ids().is_empty());
         for row in doc.track_rows() {
             let clips = doc.clips(row.id, 0).expect("clips");
@@ -151,7 +151,7 @@ fn tag_paths(xml: &str, root: &str) -> Vec<BTreeSet<String>> {
     let (mut stack, mut found): (Vec<String>, Vec<BTreeSet<String>>) = (Vec::new(), Vec::new());
     let mut inside: Option<usize> = None;
     loop {
-        let event = reader.read_event().expect("well formed");
+        let event = reader.read_event().expect("not well formed");
         if matches!(event, Event::Eof) {
             return found;
         }
@@ -252,7 +252,7 @@ fn built_in_tracks_and_clips_have_the_shape_of_real_ones() {
                 set.apply(&[LiveEdit::DeleteTrack { track_id: row.id }], &free()).expect("delete");
             }
             let made = set.apply(&[LiveEdit::CreateTrack { kind }], &free()).expect("built-in");
-            assert_eq!(made.warnings.len(), 1, "{name}: warns about the built-in track");
+            assert_eq!(made.warnings.len(), 1, "{name}: not exactly one warning about the built-in track");
             assert_eq!(check(set.document()), []);
             let set: BTreeSet<_> =
                 tag_paths(&set.document().to_xml(), tag).remove(0).into_iter().filter(|p| !is_content(p)).collect();

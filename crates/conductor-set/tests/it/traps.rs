@@ -14,9 +14,9 @@ const BEAT: &str = "track:0/clipslot:0/clip";
 fn refused(doc: &Document, edit: LiveEdit) -> LiveError {
     let mut set = OpenSet::new(doc.clone());
     let before = (set.document().to_xml(), set.document().revision());
-    let error = set.apply(&[edit], &free()).expect_err("must be refused");
-    assert_eq!((set.document().to_xml(), set.document().revision()), before, "a refused edit changes nothing");
-    assert!(!set.undo(1, &free()).expect("undo").can_redo, "a refused edit adds no undo entry");
+    let error = set.apply(&[edit], &free()).expect_err("the edit was not refused");
+    assert_eq!((set.document().to_xml(), set.document().revision()), before, "a refused edit changed the document");
+    assert!(!set.undo(1, &free()).expect("undo").can_redo, "a refused edit added an undo entry");
     error
 }
 
@@ -180,7 +180,7 @@ fn inverted_and_exceeded_ranges_take_any_value_of_the_hull() {
     for good in [0.0, 1.0, 3.5, 4.0] {
         OpenSet::new(exceeded.clone())
             .apply(&[param("track:0/device:0/param:0", good)], &free())
-            .expect("inside the extended range");
+            .expect("a value inside the extended range was refused");
     }
     for bad in [-0.1, 4.1, f64::NAN] {
         assert_eq!(code(&exceeded, param("track:0/device:0/param:0", bad)), "BAD_INPUT");
@@ -198,12 +198,14 @@ fn switches_take_0_and_1_and_enumerations_nothing_new() {
     let mode = doc.param(path("track:0/device:0/param:2")).expect("Mode");
     assert_eq!((mode.min, mode.max, mode.value, mode.range_source), (2.0, 2.0, 2.0, RangeSource::Unknown));
     assert_eq!(code(&doc, param("track:0/device:0/param:2", 1.0)), "UNSUPPORTED");
-    let same = OpenSet::new(doc).apply(&[param("track:0/device:0/param:2", 2.0)], &free()).expect("the stored value");
-    assert_eq!(same.undo_steps, 0, "nothing changed, so there is nothing to undo");
+    let same = OpenSet::new(doc)
+        .apply(&[param("track:0/device:0/param:2", 2.0)], &free())
+        .expect("the stored value was refused");
+    assert_eq!(same.undo_steps, 0, "an edit without effect added an undo step");
 }
 
 fn with_group() -> Document {
-    // The second track becomes a group that contains the first audio track after it.
+    // The third track becomes a group that contains the audio track after it.
     let doc = edited(&small(), &[LiveEdit::CreateTrack { kind: TrackKind::Audio }]);
     let xml =
         in_track(&doc.to_xml(), 2, |t| t.replacen("MidiTrack ", "GroupTrack ", 1).replace("MainSequencer>", "Unused>"));
@@ -261,8 +263,12 @@ fn a_track_made_from_a_grouped_donor_stands_outside() {
     });
     let doc = edited(&Document::from_xml(xml).expect("grouped"), &[LiveEdit::CreateTrack { kind: TrackKind::Audio }]);
     let xml = doc.to_xml();
-    assert_eq!(xml.matches("AudioOut/GroupTrack").count(), 1, "only the cloned track");
-    assert_eq!(xml.matches("TrackGroupId Value=\"0\"").count(), 1, "only the cloned track");
+    assert_eq!(xml.matches("AudioOut/GroupTrack").count(), 1, "the new track belongs to the group of the cloned track");
+    assert_eq!(
+        xml.matches("TrackGroupId Value=\"0\"").count(),
+        1,
+        "the new track belongs to the group of the cloned track"
+    );
 }
 
 #[test]
@@ -276,28 +282,30 @@ fn the_boundary_is_400_notes() {
     let Notes::Listed { count: 400, notes: listed, next_offset: None, .. } =
         full.notes(path(BEAT), NoteQuery::default()).expect("400")
     else {
-        panic!("400 notes are listed");
+        panic!("400 notes were not listed");
     };
     assert_eq!(listed.len(), 400);
     let long = edited(&small(), &[replace_notes(BEAT, &notes)]);
     let Notes::Summary { count: 401, summary, first_notes, truncated: true, .. } =
         long.notes(path(BEAT), NoteQuery::default()).expect("401")
     else {
-        panic!("401 notes are summarized");
+        panic!("401 notes were not summarized");
     };
     assert_eq!((summary.pitch_range, summary.span_beats, first_notes.len()), ([36, 59], 100.25, 50));
     let (mut walked, mut offset) = (Vec::new(), Some(0));
     while let Some(at) = offset {
         let query = NoteQuery { offset: Some(at), ..NoteQuery::default() };
         let Notes::Listed { notes, next_offset, count: 401, .. } = long.notes(path(BEAT), query).expect("page") else {
-            panic!("a page")
+            panic!("the reply is not a page")
         };
         walked.extend(notes);
         offset = next_offset;
     }
     assert_eq!(walked, notes);
     let window = NoteQuery { from_beat: Some(1.0), to_beat: Some(2.0), offset: None };
-    let Notes::Listed { count: 4, .. } = long.notes(path(BEAT), window).expect("window") else { panic!("four notes") };
+    let Notes::Listed { count: 4, .. } = long.notes(path(BEAT), window).expect("window") else {
+        panic!("the reply does not list four notes")
+    };
 }
 
 #[test]
@@ -316,8 +324,8 @@ fn equal_notes_keep_their_ids_and_orphaned_expression_goes() {
     notes.retain(|n| !(n.pitch == 38 && n.start_time == 1.0));
     notes.push(Note::new(40, 1.0, 0.5));
     let after = edited(&doc, &[replace_notes(BEAT, &notes)]).to_xml();
-    assert!(after.contains("NoteId=\"1\" CC="), "the kept note keeps its expression");
-    assert!(!after.contains("NoteId=\"3\""), "all references to the removed note are removed");
+    assert!(after.contains("NoteId=\"1\" CC="), "the kept note lost its expression");
+    assert!(!after.contains("NoteId=\"3\""), "a reference to the removed note is left");
     assert!(after.contains(
         "Velocity=\"100\" VelocityDeviation=\"0\" OffVelocity=\"64\" Probability=\"1\" IsEnabled=\"true\" NoteId=\"5\""
     ));
@@ -389,8 +397,9 @@ fn bad_notes_are_named_by_their_index() {
         assert_eq!((error.code().as_str(), error.subject().as_deref()), ("BAD_INPUT", Some("notes[1]")), "{bad:?}");
     }
     let selected = Note { selected: Some(true), ..good };
-    let applied =
-        OpenSet::new(small()).apply(&[replace_notes(BEAT, &[selected])], &free()).expect("selected is dropped");
+    let applied = OpenSet::new(small())
+        .apply(&[replace_notes(BEAT, &[selected])], &free())
+        .expect("a note with `selected` was refused");
     assert_eq!(applied.warnings.len(), 1);
 }
 
@@ -420,10 +429,10 @@ fn line_ends_and_indent_follow_the_file() {
     ];
     let after = edited(&crlf, &edits);
     let text = after.to_xml();
-    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "no bare LF");
+    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "the text contains a bare LF");
     let plain = edited(&small(), &edits).to_xml();
-    assert_eq!(text.replace("\r\n", "\n"), plain, "the same edits yield the same text");
-    assert!(plain.lines().all(|l| l.trim_start_matches('\t') == l.trim_start()), "indent is tabs");
+    assert_eq!(text.replace("\r\n", "\n"), plain, "the same edits gave different text");
+    assert!(plain.lines().all(|l| l.trim_start_matches('\t') == l.trim_start()), "a line is not indented with tabs");
 }
 
 #[test]
@@ -459,7 +468,7 @@ fn live_11_is_written_with_what_it_has() {
         ],
     );
     assert_eq!(after.tempo(), Some(101.0));
-    assert!(!after.to_xml().contains("NoteProbabilityGroups"), "missing elements are not added to a clip");
+    assert!(!after.to_xml().contains("NoteProbabilityGroups"), "a missing element was added to a clip");
     assert_eq!(check(&after), []);
 }
 
@@ -491,7 +500,7 @@ fn clip_properties_keep_their_meaning() {
     assert_eq!(
         (info.loop_start, info.loop_end, info.start_marker, info.end_marker),
         (1.0, 3.0, 0.0, 3.5),
-        "the start marker stays"
+        "the loop or a marker is wrong"
     );
     assert_eq!((info.start_time, info.end_time, info.duration), (1.0, 3.0, 2.0));
     let after = edited(
@@ -521,7 +530,7 @@ fn devices_are_cloned_from_donors_only() {
     let doc = golden();
     let mut set = OpenSet::new(doc.clone());
     let applied = set.apply(&[insert("track:2", "Reverb", 1)], &free()).expect("donor");
-    assert!(applied.shifted, "a device in the middle shifts the devices after it");
+    assert!(applied.shifted, "an inserted device did not shift the devices after it");
     assert_eq!(applied.warnings.len(), 1);
     let names: Vec<_> =
         set.document().devices(path("track:2")).expect("devices").devices.into_iter().map(|d| d.name).collect();
@@ -531,7 +540,7 @@ fn devices_are_cloned_from_donors_only() {
     assert_eq!(code(&doc, insert("track:2", "Instrument Rack", 0)), "SDK_REJECTED", "an instrument on an audio track");
     let error = refused(&doc, insert("track:0", "Wavetable", 0));
     assert_eq!(error.code().as_str(), "UNSUPPORTED");
-    assert!(error.hint().contains("EQ Eight"), "the hint lists the devices of the Set: {}", error.hint());
+    assert!(error.hint().contains("EQ Eight"), "the hint does not list the devices of the Set: {}", error.hint());
     assert_eq!(code(&doc, insert("returntrack:0", "Reverb", 0)), "WRONG_TYPE");
 }
 
@@ -634,5 +643,5 @@ fn single_quoted_attributes_stay_single_quoted() {
         &[LiveEdit::SetTrackProps { track_id: path("track:0"), props }],
     );
     assert!(doc.to_xml().contains("<UserName Value='it&apos;s &quot;it&quot;' />"));
-    assert_eq!(Document::from_xml(doc.to_xml()).expect("well formed").track_rows()[0].name, name);
+    assert_eq!(Document::from_xml(doc.to_xml()).expect("not well formed").track_rows()[0].name, name);
 }

@@ -105,7 +105,7 @@ const stage = {
       if (value) return value;
       await new Promise((done) => setTimeout(done, 50));
     }
-    throw new Error(`never came true: ${what}`);
+    throw new Error(`this condition was never true: ${what}`);
   },
 };
 
@@ -113,7 +113,7 @@ let code = 0;
 try {
   const { default: run } = await import(`./stories/${story}.mjs`);
   await run(stage);
-  assert.deepEqual(faults, [], "faults of the page");
+  assert.deepEqual(faults, [], "the page had faults");
 } catch (error) {
   code = 1;
   console.error(error.stack ?? error);

@@ -23,7 +23,8 @@ use uuid::Uuid;
 #[allow(dead_code, reason = "only the validator is used")]
 mod schema;
 
-/// Callgrind counts only inside this function. One call before it fills caches and lazy values.
+/// Callgrind counts only inside this function. `main` first calls the path once outside of it, to
+/// fill caches and lazy values.
 #[inline(never)]
 fn measured(path: &mut dyn FnMut()) {
     path();
@@ -203,7 +204,7 @@ fn main() {
     let Some(name) = std::env::args().nth(1) else {
         return PATHS.iter().for_each(|(name, _)| println!("{name}"));
     };
-    let (_, new) = PATHS.iter().find(|(it, _)| *it == name).expect("the name of a path");
+    let (_, new) = PATHS.iter().find(|(it, _)| *it == name).expect("no path has this name");
     let mut path = new();
     path();
     measured(&mut *path);

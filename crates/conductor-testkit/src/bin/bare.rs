@@ -61,7 +61,7 @@ async fn main() -> ExitCode {
         (Some("socket"), Some(path)) => socket(&path).await,
         (Some("stdio"), None) => stdio().await,
         (Some("http"), Some(port)) => http(port.parse().unwrap_or_default()).await,
-        _ => Err(io::Error::other("bare socket PATH | stdio | http PORT")),
+        _ => Err(io::Error::other("usage: bare socket PATH | stdio | http PORT")),
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,

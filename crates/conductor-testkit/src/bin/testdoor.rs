@@ -29,7 +29,7 @@ use conductor_testkit::tools::{self, Runs};
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let (Some(verb), Some(home)) = (words.next(), words.next()) else {
-        eprintln!("testdoor serve HOME | testdoor proxy HOME [TOOLS...]");
+        eprintln!("usage: testdoor serve HOME | testdoor proxy HOME [TOOLS...]");
         return ExitCode::from(2);
     };
     let home = PathBuf::from(home);
@@ -61,7 +61,7 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
         exclude_tools: None,
         read_only: false,
     };
-    let never = || Err(io::Error::other("this proxy starts no daemon"));
+    let never = || Err(io::Error::other("this proxy does not start a daemon"));
     let signal = async {
         let _ = tokio::signal::ctrl_c().await;
     };

@@ -17,7 +17,7 @@ const INSIDE: &str = "CONDUCTOR_TORTURE_INSIDE";
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let (Some(binary), Some(what)) = (words.get(1), words.get(2).and_then(|it| it.to_str())) else {
-        eprintln!("torture BINARY FAULTS|broken [SEED]");
+        eprintln!("usage: torture BINARY FAULTS|broken [SEED]");
         return ExitCode::from(2);
     };
     if std::env::var_os(INSIDE).is_none() {
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         return broken(binary, seed);
     }
     let Ok(faults) = what.parse() else {
-        eprintln!("{what} is not a number of faults");
+        eprintln!("{what} is neither a number of faults nor `broken`");
         return ExitCode::from(2);
     };
     #[cfg(feature = "broken")]

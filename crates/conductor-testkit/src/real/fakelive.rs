@@ -120,7 +120,7 @@ impl Running {
 /// Faults of a [`Lossy`] path. The addresses are OSC addresses.
 #[derive(Default)]
 pub struct Faults {
-    /// The address of replies that are lost, and how many of them.
+    /// Address and number of the replies that are lost.
     pub lose: Option<(&'static str, u32)>,
     /// Requests with this address never arrive.
     pub ignore: Option<&'static str>,
@@ -222,7 +222,7 @@ async fn back(
     let mut held: Option<Vec<u8>> = None;
     let mut count = 0_u32;
     loop {
-        // A closed port of the peer is reported as an error. The peer may be started again.
+        // `recv` fails while the port of the peer is closed. The peer may be started again.
         let Ok(length) = there.recv(&mut buffer).await else { continue };
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);

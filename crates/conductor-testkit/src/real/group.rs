@@ -12,7 +12,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts a program. `signal` ends it.
+    /// Starts a program. Dropping the group sends `signal` to it.
     pub fn spawn(command: &mut Command, signal: Signal) -> std::io::Result<Group> {
         Ok(Group { child: command.process_group(0).spawn()?, signal })
     }

@@ -37,7 +37,8 @@ const SERVERS: (u64, usize, usize) = (24, 264, 8);
 fn forget_the_dead() -> std::io::Result<()> {
     let (start, row, count) = SERVERS;
     let mut register = File::options().read(true).write(true).open("/dev/shm/jack-shm-registry")?;
-    // Lock the file: a new server may already use a row that another process has freed.
+    // Lock the file against other tests. Otherwise another test could free a row after it was read
+    // here, and the write here would erase a new server in that row.
     register.lock()?;
     for at in (0..count).map(|index| start + (index * row) as u64) {
         let mut id = [0; 4];

@@ -119,7 +119,7 @@ impl Proxy {
         Proxy { port, state }
     }
 
-    /// Ends all connections and refuses new ones, or allows them again.
+    /// `true` ends all connections and refuses new ones; `false` accepts connections again.
     pub fn cut(&self, is_cut: bool) {
         let mut state = self.state.lock();
         state.is_cut = is_cut;

@@ -112,7 +112,7 @@ impl Running {
             .args(["-U", "boss", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-qtAc", text])
             .env("PGPASSWORD", BOSS_PASSWORD)
             .output()
-            .expect("psql runs");
+            .expect("psql did not start");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }

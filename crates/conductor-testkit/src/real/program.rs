@@ -1,8 +1,8 @@
 //! A simulated program that reads orders on stdin and writes answers to stdout.
 //!
-//! A Windows test under Wine cannot start a program of Linux with pipes. There, a server of the
-//! test lane (`wine/programs.py`) starts it, and a TCP connection replaces the two pipes. The
-//! server kills the program when the connection closes.
+//! A Windows test under Wine cannot start a Linux program with pipes. Under Wine, a server
+//! (`wine/programs.py`) starts the program, and a TCP connection replaces the two pipes. The server
+//! kills the program when the connection closes.
 
 use super::Killed;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ pub struct Program {
     answers: BufReader<Box<dyn Read + Send>>,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test lane passes values in environment variables")]
+#[expect(clippy::disallowed_methods, reason = "`make test-windows` passes values in environment variables")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -31,7 +31,7 @@ fn server() -> Option<String> {
     variable("CONDUCTOR_TEST_PROGRAMS")
 }
 
-/// A path as the simulated program must write it.
+/// The path in the form that the simulated program needs: under Wine, the Linux path.
 pub fn native(path: &Path) -> String {
     let text = path.to_string_lossy();
     let Some(prefix) = variable("WINEPREFIX").filter(|_| server().is_some()) else { return text.into_owned() };

@@ -73,7 +73,7 @@ fn unprivileged(folder: &tempfile::TempDir, program: &str) -> Result<Command, Mi
 }
 
 impl Running {
-    /// Opens a terminal with the focus, whose input is written to a file until Ctrl-D.
+    /// Opens a terminal with the focus. Its input is written to the file `typed` until Ctrl-D.
     pub fn terminal(&self, app_id: &str, title: &str, typed: &std::path::Path) -> Option<Group> {
         let script = format!("cat > '{}'", typed.display());
         let mut command = Command::new("foot");
@@ -87,7 +87,7 @@ impl Running {
             .stderr(Stdio::null());
         let group = Group::spawn(&mut command, Signal::TERM).ok()?;
         wait_for(PATIENCE, || typed.exists().then_some(()))?;
-        // The shell starts before the window has the focus. Keys sent before that are lost.
+        // Keys that are sent before the window has the focus are lost.
         wait_for(PATIENCE, || self.is_focused(app_id).then_some(()))?;
         Some(group)
     }

@@ -109,7 +109,7 @@ pub const RESOURCES: &str = "memory, descriptors and threads are near the baseli
 pub const PLANS: &str = "plans are consistent";
 pub const CONFIG: &str = "the configuration is applied as a whole";
 
-/// The notes that sound on the synth, by number.
+/// Number of times that each note sounds on the synth, by note number.
 type Sounding = BTreeMap<u8, i64>;
 
 struct Held {
@@ -196,7 +196,11 @@ impl Checks {
     fn logged(&self, daemon: &Daemon, promised: &Promised) -> Result<(), String> {
         let acknowledged = promised.acknowledged.load(Ordering::Relaxed) + self.own_calls;
         let logged = daemon.logged_calls(EFFECT);
-        if logged >= acknowledged { Ok(()) } else { Err(format!("{acknowledged} acknowledged, {logged} in the log")) }
+        if logged >= acknowledged {
+            Ok(())
+        } else {
+            Err(format!("{acknowledged} calls were acknowledged, {logged} are in the log"))
+        }
     }
 
     fn resources(&self, daemon: &Daemon) -> Result<(), String> {
@@ -204,14 +208,14 @@ impl Checks {
         let is_back = now.descriptors <= self.baseline.descriptors + 10
             && now.threads <= self.baseline.threads + 6
             && now.resident_kb <= self.baseline.resident_kb * 2 + 32_000;
-        if is_back { Ok(()) } else { Err(format!("{now:?}, at first {:?}", self.baseline)) }
+        if is_back { Ok(()) } else { Err(format!("{now:?}; the baseline is {:?}", self.baseline)) }
     }
 }
 
 fn no_stuck_note(daemon: &Daemon, held: Held, fault: Fault, lets_go: bool) -> Result<(), String> {
     let Held { mut hand, heard } = held;
     if lets_go {
-        // This fails if the connection has ended with the daemon. That also releases the note.
+        // This fails if the daemon has ended. The end of the daemon also releases the note.
         let _ = daemon.play(&mut hand, [0x80, 38, 0]);
         drop(hand);
     } else {
@@ -258,7 +262,7 @@ fn plans(daemon: &Daemon) -> Result<(), String> {
     Ok(())
 }
 
-/// Both pads must send the value of the file.
+/// Checks that both pads send the value that is in the file.
 fn config(daemon: &Daemon, world: &World) -> Result<(), String> {
     let heard = listen(daemon)?;
     let mut hand = daemon.client()?;
@@ -275,5 +279,5 @@ fn config(daemon: &Daemon, world: &World) -> Result<(), String> {
         }
     }
     let expected = BTreeMap::from([(20, world.value), (21, world.value)]);
-    if values == expected { Ok(()) } else { Err(format!("the pads send {values:?}, the file says {}", world.value)) }
+    if values == expected { Ok(()) } else { Err(format!("the pads send {values:?}, the file has {}", world.value)) }
 }

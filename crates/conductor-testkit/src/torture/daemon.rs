@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longest time for an answer. It is longer than every time limit of the product.
+/// Maximum wait for an answer: longer than every time limit of the product. With negative controls
+/// it is shorter, because `Broken::Answer` stops the daemon for only 15 seconds.
 pub const PATIENCE: Duration = Duration::from_secs(if cfg!(feature = "broken") { 10 } else { 60 });
 
-/// A fault of the disk, by its number in `faults/shim.c`.
+/// The state of the disk. The numbers are the same as in `faults/shim.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Disk {
@@ -70,7 +71,7 @@ pub fn config(value: u8, osc_port: u16) -> String {
 impl Daemon {
     pub fn new(binary: PathBuf, shim: PathBuf, home: PathBuf) -> Self {
         let daemon = Daemon { binary, shim, home, child: None, http: String::new() };
-        fs::write(daemon.control_file(), [0; 16]).expect("the control file can be written");
+        fs::write(daemon.control_file(), [0; 16]).expect("the control file cannot be written");
         daemon
     }
 
@@ -91,7 +92,7 @@ impl Daemon {
             .env_remove("JACK_DEFAULT_SERVER")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log.expect("the log can be written"))
+            .stderr(log.expect("the log cannot be written"))
             .spawn()
             .map_err(|error| error.to_string())?;
         let mut line = String::new();
@@ -144,8 +145,9 @@ impl Daemon {
 
     fn set_control(&self, at: u64, bytes: &[u8]) {
         use std::os::unix::fs::FileExt as _;
-        let file = fs::File::options().write(true).open(self.control_file()).expect("the control file");
-        file.write_all_at(bytes, at).expect("the control file can be written");
+        let file =
+            fs::File::options().write(true).open(self.control_file()).expect("the control file cannot be opened");
+        file.write_all_at(bytes, at).expect("the control file cannot be written");
     }
 
     pub(super) fn client(&self) -> Result<Client, String> {
@@ -158,7 +160,7 @@ impl Daemon {
             .env("CONDUCTOR_HOME", &self.home)
             .stdin(Stdio::null())
             .output()
-            .expect("the program runs");
+            .expect("the program did not start");
         let text = [out.stdout, out.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
         (out.status.code().unwrap_or(-1), text)
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub enum Fault {
     /// SIGKILL.
     Killed,
-    /// SIGTERM: the daemon ends in order.
+    /// SIGTERM: the daemon shuts down normally.
     Terminated,
     /// SIGSTOP, later SIGCONT.
     Stopped,
@@ -224,7 +224,7 @@ fn disk_fails(daemon: &mut Daemon, dice: &mut Dice, how: Disk) {
 }
 
 /// Writes the configuration in two pieces, as some editors do. The first piece ends at a random
-/// place after `[[modes]]`, so that it may be a complete file.
+/// place after `[[modes]]`, so that the first piece alone may be a valid file.
 fn rewrite(daemon: &Daemon, world: &World, dice: &mut Dice) -> Result<(), String> {
     let text = daemon::config(world.value, world.osc_port);
     let modes = text.find("[[modes]]").unwrap_or(0);
@@ -260,7 +260,7 @@ fn bad_datagrams(dice: &mut Dice, port: u16) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until the daemon runs and makes a call with an effect. Starts it if it has ended.
+/// Starts the daemon if it has ended, and waits until a call with an effect succeeds.
 pub fn heal(daemon: &mut Daemon) -> Result<(), String> {
     if !daemon.is_running() {
         daemon.start()?;

@@ -28,36 +28,37 @@ fn one_request_piped_in_is_answered_whatever_stdio_is() {
     let request = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"test_echo\",\"params\":{\"text\":\"hi\"}}\n";
     let wanted = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"echo\":\"hi\"}}\n";
     // stdin and stdout are pipes.
-    let mut child = proxy(&door, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
-    child.stdin.take().expect("piped").write_all(request).expect("written");
-    let out = child.wait_with_output().expect("ends");
+    let mut child =
+        proxy(&door, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the proxy did not start");
+    child.stdin.take().expect("no pipe").write_all(request).expect("cannot write");
+    let out = child.wait_with_output().expect("the proxy did not end");
     assert_eq!((String::from_utf8_lossy(&out.stdout).as_ref(), out.status.code()), (wanted, Some(0)));
     // stdin and stdout are files.
     let (input, output) = (door.home.path().join("in"), door.home.path().join("out"));
-    std::fs::write(&input, request).expect("written");
-    let from = std::fs::File::open(&input).expect("there");
-    let to = std::fs::File::create(&output).expect("made");
-    assert!(proxy(&door, &[]).stdin(from).stdout(to).status().expect("ends").success());
+    std::fs::write(&input, request).expect("cannot write");
+    let from = std::fs::File::open(&input).expect("the input file cannot be opened");
+    let to = std::fs::File::create(&output).expect("the output file cannot be created");
+    assert!(proxy(&door, &[]).stdin(from).stdout(to).status().expect("the proxy did not end").success());
     assert_eq!(std::fs::read_to_string(&output).ok().as_deref(), Some(wanted));
     // stdin and stdout are a socket pair, which Node uses for its child processes.
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
-    let theirs_out = theirs.try_clone().expect("two ends");
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("no socket pair");
+    let theirs_out = theirs.try_clone().expect("cannot clone the socket");
     let mut child = proxy(&door, &[])
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
         .stdout(Stdio::from(std::os::fd::OwnedFd::from(theirs_out)))
         .spawn()
-        .expect("starts");
-    (&ours).write_all(request).expect("written");
-    ours.shutdown(std::net::Shutdown::Write).expect("half closed");
+        .expect("the proxy did not start");
+    (&ours).write_all(request).expect("cannot write");
+    ours.shutdown(std::net::Shutdown::Write).expect("cannot close the sending side");
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut (&ours), &mut text).expect("read");
-    assert_eq!((text.as_str(), child.wait().expect("ends").code()), (wanted, Some(0)));
+    std::io::Read::read_to_string(&mut (&ours), &mut text).expect("cannot read the answer");
+    assert_eq!((text.as_str(), child.wait().expect("the proxy did not end").code()), (wanted, Some(0)));
 }
 
 #[test]
 fn a_toolset_that_does_not_exist_is_a_usage_error() {
     let door = Doorstep::start(DOOR, &[]);
-    let out = proxy(&door, &["nope"]).stdin(Stdio::null()).output().expect("ends");
+    let out = proxy(&door, &["nope"]).stdin(Stdio::null()).output().expect("the proxy did not end");
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
     assert!(String::from_utf8_lossy(&out.stderr).contains("nope"));
 }
@@ -65,15 +66,19 @@ fn a_toolset_that_does_not_exist_is_a_usage_error() {
 #[test]
 fn a_daemon_that_dies_ends_the_proxy_with_one_line() {
     let mut door = Doorstep::start(DOOR, &[]);
-    let mut child =
-        proxy(&door, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let mut stdin = child.stdin.take().expect("piped");
-    stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").expect("written");
+    let mut child = proxy(&door, &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the proxy did not start");
+    let mut stdin = child.stdin.take().expect("no pipe");
+    stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").expect("cannot write");
     let mut line = String::new();
-    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
-    std::io::BufRead::read_line(&mut out, &mut line).expect("answered");
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("no pipe"));
+    std::io::BufRead::read_line(&mut out, &mut line).expect("the proxy did not answer");
     door.kill();
-    let ended = child.wait_with_output().expect("ends");
+    let ended = child.wait_with_output().expect("the proxy did not end");
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&ended.stderr).lines().count(), 1);
     drop(stdin);
@@ -138,7 +143,8 @@ fn no_sdk_throws_on_an_error_result() {
     }
 }
 
-/// The test fails if a scenario outside the list fails, and also if a scenario in the list passes.
+/// The suite fails if a scenario fails that is not in the list of expected failures, or if a
+/// scenario in the list passes.
 #[test]
 fn the_public_suite_in_both_eras() {
     if node().is_none() {

@@ -33,7 +33,7 @@ fn a_hidden_part_is_a_skip_that_names_its_package() {
     let lines = std::fs::read_to_string(&counted).unwrap();
     assert!(
         lines.starts_with("clients::skips::needs_jack\tjack: ") && lines.lines().count() == 1,
-        "counted by name: {lines}"
+        "the skip was not counted by name: {lines}"
     );
 }
 

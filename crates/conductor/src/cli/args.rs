@@ -1,4 +1,4 @@
-//! The commands and options, with their help texts. A help text is one line with a verb.
+//! The commands and options, with their help texts. The help text of a command starts with a verb.
 
 use crate::doors::mcp::setup;
 use clap::builder::PossibleValuesParser;

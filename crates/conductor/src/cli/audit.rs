@@ -578,7 +578,7 @@ fn accept_damage(report: &Report, context: &Context<'_>, out: &mut dyn Write) ->
         }
     }
     let (by, seq) = match context.acceptor {
-        Acceptor::Refused(why) => return Err(Failure::usage(format!("accepting this needs a person: {why}"))),
+        Acceptor::Refused(why) => return Err(Failure::usage(format!("only a person can accept this log: {why}"))),
         Acceptor::Daemon(accept) => accept().map_err(Failure::new)?,
         Acceptor::Here(person, remember) => {
             let place = (context.home, context.copy_to);
@@ -588,7 +588,7 @@ fn accept_damage(report: &Report, context: &Context<'_>, out: &mut dyn Write) ->
             (person.to_string(), head.seq)
         }
     };
-    writeln!(out, "accepted as {by}; the log continues at seq {seq}")?;
+    writeln!(out, "log accepted by {by}; it continues at seq {seq}")?;
     Ok(0)
 }
 

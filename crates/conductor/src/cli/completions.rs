@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use std::path::Path;
 
 pub fn run(shell: Shell, out: &mut Out) -> Result<Verdict, Failure> {
-    // The generator panics if it cannot write, for example to a closed pipe.
+    // Generate into memory: the generator panics if it cannot write, for example to a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "conductor", &mut script);
     out.writer().write_all(&script)?;

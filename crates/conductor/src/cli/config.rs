@@ -82,7 +82,7 @@ pub fn difference(waiting: &Value) -> String {
     }
     texts(waiting, "held").iter().for_each(|it| line(&format!("not in force: {it}")));
     for mapping in texts(waiting, "unprotected") {
-        line(&format!("already in force: mapping {mapping}, which types keys or text"));
+        line(&format!("already in force: mapping {mapping}, which types keys or text and was added without a plan"));
     }
     for changed in waiting["difference"].as_str().unwrap_or_default().split('\n').filter(|it| !it.is_empty()) {
         line(&format!("  {changed}"));

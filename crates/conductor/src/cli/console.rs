@@ -33,7 +33,9 @@ pub fn run(args: ConsoleArgs, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         None if args.open => open(home, out),
         None => {
             if !io::stdout().is_terminal() {
-                return Err(Failure::Text("the link is printed only on a terminal".to_owned()));
+                return Err(Failure::Text(
+                    "the link is printed only on a terminal: run this command in one, without a pipe".to_owned(),
+                ));
             }
             ask_and_show(home, out, ("console.link", json!({})), |out, answer| {
                 out.line(text(answer, "link"))?;

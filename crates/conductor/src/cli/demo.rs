@@ -56,7 +56,7 @@ fn play(
         let keys = scope.spawn(|| perform(&control, "keys hand", &keys));
         (perform(&control, "pads hand", &pads), keys.join())
     });
-    let sent_keys = sent_keys.map_err(|_| Failure::Text("the player of the keys failed".into()))??;
+    let sent_keys = sent_keys.map_err(|_| Failure::Text("the thread that plays the keys failed".into()))??;
     let sent = sent_pads? + sent_keys;
     if let Some(listening) = listening {
         listening.end()?;
@@ -158,7 +158,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// Ends fluidsynth. Returns an error if it has already ended, because nothing was heard then.
+    /// Ends fluidsynth. Returns an error if it has already ended, because then it played nothing.
     fn end(mut self) -> Result<(), Failure> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -192,7 +192,8 @@ impl Drop for Listening {
     }
 }
 
-/// Writes a MIDI message as a command of fluidsynth's shell. Other messages have no effect.
+/// Writes a MIDI message as a command of fluidsynth's shell. Messages without a command there are
+/// ignored.
 fn pass_on(shell: &mut ChildStdin, item: &Value) -> io::Result<()> {
     let bytes: Vec<u64> = list(item, "bytes").iter().filter_map(Value::as_u64).collect();
     match shell_command(&bytes) {

@@ -24,7 +24,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grade {
     Good,
-    /// An optional part is missing.
+    /// Needs attention, but is not a failure.
     Note,
     Bad,
 }
@@ -47,7 +47,7 @@ impl Grade {
     }
 }
 
-/// A fix that needs no administrator rights, and replaces no choice of the person.
+/// A fix that needs no administrator rights, and overwrites nothing that a person has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fix {
     /// Creates the home, or removes the access of other users.
@@ -255,7 +255,7 @@ fn realtime(status: &Value) -> Option<Finding> {
             "the engine thread has ordinary priority, so a busy machine can delay the response to a pad",
         )
         .cure(
-            "allow real-time priority; on Debian `sudo dpkg-reconfigure jackd2`, then `sudo usermod -aG audio $USER`",
+            "allow real-time priority; on Debian, run `sudo dpkg-reconfigure jackd2` and `sudo usermod -aG audio $USER`, then log in again",
         ),
     })
 }
@@ -330,7 +330,7 @@ fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, 
             };
             let (grade, about) = match fit {
                 Fit::Tested => (Grade::Good, ", the version Conductor is tested with".to_owned()),
-                Fit::Driven => (Grade::Note, format!("; expected to work, tested with {TESTED}")),
+                Fit::Driven => (Grade::Note, format!("; expected to work, but Conductor is tested with {TESTED}")),
                 Fit::Refused => (missing, ", which Conductor does not support".to_owned()),
             };
             let finding = Finding::new("pd", grade, format!("{program}, Pd {version}{about}{used}"));

@@ -155,7 +155,7 @@ fn pair(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
         if hosts.is_empty() {
             let names = proposed.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ");
             out.line(
-                "Other machines cannot connect yet, because [http] hosts is empty. The names of this machine are:",
+                "Other machines cannot connect yet, because [http] hosts is empty. Set it to the names of this machine:",
             )?;
             out.line(format_args!("hosts = [{names}]"))?;
         }

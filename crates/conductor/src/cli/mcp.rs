@@ -177,7 +177,7 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
         let socket = home.root().join("mcp.sock");
         stdio::run(&socket, &hello, || start_daemon(home), interrupted(), &stdin, &stdout, &say).await
     });
-    // Do not wait for a blocking read of the client's pipe, which ends with the process.
+    // A blocking read of the client's pipe ends only with this process, so do not wait for it.
     runtime.shutdown_background();
     match exit {
         Exit::Done => Ok(Verdict::Good),
@@ -254,7 +254,8 @@ fn start_daemon(home: &Home) -> io::Result<()> {
 
 fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     if args.tools.is_some() || args.exclude_tools.is_some() {
-        let text = "over HTTP, all clients share the tools: set `tools` in [mcp], or use --view and --read-only";
+        let text = "--tools and --exclude-tools cannot be used over HTTP, where all clients share the tools: \
+                    set `tools` in [mcp], or use --view and --read-only";
         return Err(Failure::Text(text.to_owned()));
     }
     let view = args.view.as_ref().map(|it| format!("/x/{it}")).unwrap_or_default();

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(picture[2], "latency p50 200 us, p99 400 us, max 400 us (of the last 41), 3 records not shown");
         assert!(
             picture[3].contains("muted") && picture[3].contains("\\u{1b}[2J"),
-            "control characters are escaped: {whole}"
+            "control characters are not escaped: {whole}"
         );
         assert!(picture[4].contains("absent") && picture[5].contains("no server"), "{whole}");
         assert_eq!(picture[10], "  pads on:44 fired (7 us)");

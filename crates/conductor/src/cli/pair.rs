@@ -49,8 +49,11 @@ pub fn run(args: PairArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
                 return out.line("no phone is paired; `conductor pair` pairs one");
             }
             phones.iter().try_for_each(|it| {
-                let seen = it["last_seen"].as_str().unwrap_or("not since the start");
-                out.line(format_args!("{:<16} paired {}, last seen {seen}", text(it, "name"), text(it, "paired_at")))
+                let seen = match it["last_seen"].as_str() {
+                    Some(time) => format!("last seen {time}"),
+                    None => "not seen since the daemon started".to_owned(),
+                };
+                out.line(format_args!("{:<16} paired {}, {seen}", text(it, "name"), text(it, "paired_at")))
             })
         }),
         Some(PairCommand::Revoke { name, all: _ }) => {
@@ -63,7 +66,9 @@ pub fn run(args: PairArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         }
         None => {
             if !io::stdout().is_terminal() {
-                return Err(Failure::Text("the link is printed only on a terminal".to_owned()));
+                return Err(Failure::Text(
+                    "the link is printed only on a terminal: run this command in one, without a pipe".to_owned(),
+                ));
             }
             ask_and_show(home, out, ("phone.pair", json!({ "name": args.name })), show)
         }
@@ -88,7 +93,8 @@ fn show(out: &mut Out, answer: &serde_json::Value) -> io::Result<()> {
         }
     }
     if answer["loopback"] == true {
-        out.line("Only this machine can open this address. Change [policy.approval.phone] bind for a phone.")?;
+        out.line("Only this machine can open this address.")?;
+        out.line("Set [policy.approval.phone] bind to an address that the phone can reach.")?;
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
                 out.line(text(row, "message"))?;
                 continue;
             }
-            let word = if row["unchanged"] == true { "ok" } else { "a save would change bytes" };
+            let word = if row["unchanged"] == true { "ok" } else { "a save would change the file" };
             out.line(format_args!("{}: {word}", text(row, "file")))?;
             for it in list(row, "diagnostics") {
                 let place = it["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();

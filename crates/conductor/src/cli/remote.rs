@@ -23,7 +23,7 @@ const TOKEN: &str = "CONDUCTOR_TOKEN";
 const CONNECT: Duration = Duration::from_secs(10);
 /// Exit code if the server refuses the token.
 const REFUSED_TOKEN: u8 = 3;
-/// Exit code of the first error code; the others follow in their order.
+/// Exit code for the first error code. The next error codes have the next exit codes.
 const FIRST: u8 = 20;
 
 /// Calls a tool and returns its result.

@@ -183,7 +183,7 @@ fn show_questions(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     })
 }
 
-/// Shows the whole question, and sends the answer with the digest of what was shown.
+/// Shows the whole question, and sends the answer with the digest of the shown question.
 fn decide(home: &Home, out: &mut Out, args: &QuestionArgs, answer: Option<&str>) -> Result<Verdict, Failure> {
     if answer.is_some() {
         at_a_terminal()?;
@@ -317,8 +317,8 @@ pub fn read_witness(home: &Home, section: &config::Cluster, args: &VerifyArgs) -
     }
     section.rig = args.rig.clone().or(section.rig);
     if let Some(file) = &args.credentials {
-        // The file is relative to the working directory. An absolute path is not joined with the
-        // home.
+        // The path is relative to the working directory. Make it absolute, because `identity`
+        // resolves a relative path against the home.
         section.credentials = Some(std::path::absolute(file)?.display().to_string());
     }
     let settings = identity(home.root(), &section, &RandomIds).map_err(Failure::Text)?;

@@ -56,7 +56,8 @@ pub fn run(
 /// Returns `None` on all other systems.
 ///
 /// macOS grants the permission to send keys to the process that is responsible for a program. A
-/// daemon that an AI client starts would use the permissions of the client, and ask in its name.
+/// daemon that an AI client starts would use the permissions of the client, and macOS would ask the
+/// person in the name of the client.
 pub fn start_through_manager(home: &Home) -> Option<std::io::Result<()>> {
     let environment = Environment::read();
     let service = Service::of(std::env::consts::OS, home, &environment).ok()?;
@@ -275,7 +276,10 @@ fn words(words: &[&str]) -> Vec<String> {
 /// A path as one word of `ExecStart`. systemd expands `%` and `$`, and removes quotes.
 fn quote(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().filter(|it| !it.chars().any(char::is_control));
-    let text = text.ok_or_else(|| Failure::Text(format!("{}: a unit cannot contain this path", path.display())))?;
+    let text = text.ok_or_else(|| {
+        let why = "a systemd unit cannot contain this path; choose one in UTF-8 without control characters";
+        Failure::Text(format!("{}: {why}", path.display()))
+    })?;
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     Ok(format!("\"{escaped}\""))
 }
@@ -322,7 +326,7 @@ mod tests {
         assert!(!agent.text.contains("/usr/local/bin/conductor"));
         let kick = agent.kick.unwrap().join(" ");
         assert!(kick.starts_with("kickstart gui/") && kick.ends_with("/org.conductor.daemon"), "{kick}");
-        assert_eq!(service("linux", "/h").kick, None, "elsewhere the daemon is a child of its own session");
+        assert_eq!(service("linux", "/h").kick, None, "on Linux, the daemon is started through the service manager");
     }
 
     #[test]

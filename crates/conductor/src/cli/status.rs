@@ -91,7 +91,11 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
     let held = texts(config, "held").join(", ");
     if !held.is_empty() {
         let since = text(config, "held_since");
-        row(out, "waits", format_args!("{} since {since} (see `conductor config accept`)", escape(&held)))?;
+        row(
+            out,
+            "waits",
+            format_args!("{} not in force since {since} (see `conductor config accept`)", escape(&held)),
+        )?;
     }
     match config["faults"].as_u64() {
         None | Some(0) => {}

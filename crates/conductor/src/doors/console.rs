@@ -184,7 +184,7 @@ impl Console {
 
     async fn events(self: Arc<Self>, session: Arc<Session>, since: u64) -> Response {
         let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open");
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open; close one first");
         };
         let pages = PageStream {
             news: self.feed.watch(),
@@ -203,7 +203,7 @@ impl Console {
     }
 }
 
-/// One open event stream. While it is open, the console counts as a channel for answers.
+/// One open event stream. While it is open, an approver counts as present.
 struct PageStream {
     console: Arc<Console>,
     open: Option<OpenStream>,
@@ -484,7 +484,7 @@ fn since(request: &Request) -> u64 {
     named.or_else(|| only(request.headers(), "last-event-id")).and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-/// No inline script, no other origin, no frame. Set on every answer of the console.
+/// Headers of every answer of the console. They forbid inline scripts, other origins and frames.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -576,7 +576,7 @@ fn epoch_ms(studio: &Studio) -> u64 {
     studio.clock.wall_ms().saturating_sub(studio.clock.now().0 / 1000)
 }
 
-/// The start of the daemon's clock; with it, a query returns all firings.
+/// The start of the daemon's clock. A query for firings since this time returns all of them.
 const EVER: Micros = Micros(0);
 
 fn now(studio: &Studio) -> Timestamp {

@@ -116,8 +116,8 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
             // A peer that disconnects before it has read its answer is not an error of the daemon.
             let _ = converse(&control, input, &mut output, caller, &place).await;
             control.handle.tool_gone(caller.connection);
-            // Close the peer's HTTP port before its connection: the peer may bind the port right
-            // after that.
+            // Close the peer's HTTP port before its connection: the peer may bind the port as soon
+            // as the connection is closed.
             control.gateway.http.release(caller.connection).await;
             drop(output);
         });

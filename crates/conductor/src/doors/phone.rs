@@ -209,7 +209,7 @@ impl Phone {
         Ok(plain(&page))
     }
 
-    /// One answer to one question. A phone can allow a call only once.
+    /// Applies the phone's answer to one question. An approval by a phone allows one call.
     async fn decide(&self, device: &Device, body: Body) -> Result<Response, Refusal> {
         #[derive(Deserialize)]
         #[serde(rename_all = "snake_case")]

@@ -185,7 +185,7 @@ impl Session {
         self.view.get_or_init(|| View::configured(&self.studio))
     }
 
-    /// Sets the view from a proxy's hello message. Returns false if the view is already in use.
+    /// Sets the view from a proxy's hello message. Returns false if the view was already set.
     pub fn set_view(&self, view: View) -> bool {
         self.view.set(view).is_ok()
     }
@@ -203,8 +203,8 @@ impl Session {
         }
     }
 
-    /// Uses one of the connection's slots. Returns true if that exceeds the limit; the pipeline
-    /// then refuses and records the call.
+    /// Uses one of the connection's slots. The second value is true if that exceeds the limit; the
+    /// pipeline then refuses and records the call.
     pub fn start(&self) -> (Running<'_>, bool) {
         let running = self.running.fetch_add(1, Ordering::AcqRel);
         (Running(&self.running), running >= self.studio.settings().mcp.max_in_flight)

@@ -217,7 +217,7 @@ impl DaemonLog {
         let (head, line) = match accepted {
             Ok(accepted) => accepted,
             Err(fault) => {
-                // Open the log again as it was. It stays closed for the same reason as before.
+                // Load the log again. It stays closed for the same reason as before.
                 let _ = self.start();
                 return Err(fault.to_string());
             }

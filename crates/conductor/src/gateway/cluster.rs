@@ -32,7 +32,8 @@ use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-/// The time between two reports of the state. The server forgets a state after three of them.
+/// The time between two reports of the state. The server forgets a state after three times this
+/// time.
 const PRESENCE_US: u64 = 5_000_000;
 const FIRST_PAUSE_MS: u64 = 500;
 const LONGEST_PAUSE_MS: u64 = 10_000;
@@ -40,8 +41,8 @@ const LONGEST_PAUSE_MS: u64 = 10_000;
 const EVENTS_PER_SECOND: u32 = 20;
 /// Maximum number of rigs in a list.
 const MAX_RIGS: usize = 1000;
-/// A decision waits until the asked rig has applied it. This is the maximum number of polls, and
-/// the time between two polls.
+/// After a decision, this rig polls until the asked rig has applied it. The maximum number of
+/// polls, and the time between two polls.
 const LOOKS: u32 = 30;
 const LOOK_US: u64 = 100_000;
 
@@ -247,7 +248,7 @@ impl Cluster {
             StoreError::NotFirst => ToolError::new(Code::BadInput, "another decision about this question came first"),
             StoreError::Refused(why) => ToolError::new(Code::Denied, why),
             StoreError::Link(LinkError::Silent) => offline(&format!(
-                "the server did not confirm the decision; it may not allow this rig to decide for {rig}"
+                "the server did not confirm the decision; its configuration may not allow this rig to decide for {rig}"
             )),
             StoreError::Link(why) => offline(&why.to_string()),
         })?;

@@ -86,7 +86,7 @@ async fn follow(gateway: &Gateway, paths: &mut watch::Receiver<BTreeSet<String>>
                     }
                     if look.is_file { FILE_LOOK_US } else { LIVE_LOOK_US }
                 }
-                // Lights keep the last value. A later poll finds a Set that is opened later.
+                // Lights keep the last value until a later poll finds an open Set.
                 Err(_) => ABSENT_LOOK_US,
             };
         }

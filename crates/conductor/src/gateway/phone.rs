@@ -106,7 +106,7 @@ impl PhoneListener {
             self.state.lock().fault = None;
             return;
         };
-        // Keep a port that was selected automatically, because phones know it.
+        // Keep a port that was selected automatically, because paired phones use it.
         let kept = kept.filter(|it| wanted.bind.port() == 0 && it.ip() == wanted.bind.ip());
         let opened = self.open(kept.unwrap_or(wanted.bind), &wanted.http).await;
         let mut state = self.state.lock();

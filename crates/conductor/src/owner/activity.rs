@@ -6,8 +6,8 @@ use conductor_gateway::report::FiringNow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Maximum number of mappings whose firings are counted. The table is cleared when it is full,
-/// because a reload may give mappings new ids.
+/// Maximum number of mappings whose firings are counted. A reload may give mappings new ids, and
+/// the old ids stay in the table. So the table is cleared when it is full.
 const MOST: usize = 4096;
 
 #[derive(Default)]

@@ -41,7 +41,7 @@ pub struct Desk {
     /// The number of the first trace record whose firing the owner has not counted. Absent if the
     /// counts are not used.
     pub owner_read: Option<u64>,
-    /// The engine's count of mode changes when the owner last looked.
+    /// The engine's count of mode changes when the owner last read it.
     pub mode_changes: u64,
     /// The time at which a callback last sent a message.
     pub sent: Option<Micros>,

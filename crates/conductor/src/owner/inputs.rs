@@ -20,8 +20,8 @@ struct Open {
     lane: EventReceiver,
     /// The minimum taint of the port's events. A single event may have a more severe taint.
     taint: Taint,
-    /// The next event of this input. It has been received, to compare its time with the events of
-    /// other inputs.
+    /// The next event of this input. It is already taken from the queue, so that its time can be
+    /// compared with the events of other inputs.
     head: Option<Event>,
     /// Whether the owner processes events of this device before the engine.
     is_watched: bool,
@@ -199,7 +199,7 @@ mod tests {
         b.push(Micros(1), Taint::Clean, cc(3));
         assert_eq!(inputs.next_event().map(|it| it.device), Some(DeviceSlot(1)));
         let left: Vec<Taint> = inputs.remove(DeviceSlot(0)).iter().map(|it| it.taint).collect();
-        assert_eq!(left, [Taint::Virtual; 2], "and each has the taint of its port");
+        assert_eq!(left, [Taint::Virtual; 2], "the remaining events do not have the taint of their port");
         assert!(inputs.next_event().is_none() && inputs.is_open(DeviceSlot(1)) && !inputs.is_open(DeviceSlot(0)));
     }
 

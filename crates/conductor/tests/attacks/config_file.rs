@@ -14,9 +14,9 @@ fn rewrites(rig: &Rig) -> Vec<(&'static str, String)> {
     vec![
         ("an appended command", format!("{config}\n{pwn}")),
         ("an appended command and an allow rule", format!("{config}\n{pwn}\n{allow}")),
-        ("the deny rule goes", config.replace("decision = \"deny\"", "decision = \"allow\"")),
+        ("a deny rule that becomes an allow rule", config.replace("decision = \"deny\"", "decision = \"allow\"")),
         (
-            "a root that holds everything",
+            "the whole disk as a root",
             config.replace("name = \"work\", path = \"", "name = \"work\", path = \"/\", was = \""),
         ),
         (
@@ -57,7 +57,8 @@ fn a_rewritten_file_widens_nothing() {
         eprint_case(what);
         rig.assert_unharmed_but_for_the_file();
     }
-    // The file is rewritten before a restart. The daemon is stopped, then killed.
+    // The file is rewritten before a restart. The first time the daemon is stopped normally, the
+    // second time it is killed.
     for signal in [Signal::TERM, Signal::KILL] {
         let (what, text) = rewrites(&rig).remove(1);
         rig.studio.save(&text);
@@ -113,7 +114,7 @@ fn a_yes_that_the_model_writes_itself_does_not_count() {
     assert_eq!(answer["code"], "APPROVAL_REQUIRED", "{answer}");
 }
 
-#[expect(clippy::print_stderr, reason = "says which rewrite a failure belongs to")]
+#[expect(clippy::print_stderr, reason = "prints the rewrite, so that a failure shows it")]
 fn eprint_case(what: &str) {
     eprintln!("after: {what}");
 }

@@ -129,7 +129,7 @@ fn a_plugin_with_every_permission_opens_no_route_of_the_console() {
             let answer = model.call("evil.get", json!({ "url": url, "method": method, "body": body }));
             let (status, code) = (answer["status"].as_u64(), answer["code"].as_str());
             assert!(matches!(status, Some(401 | 403 | 404)) || code.is_some(), "{url}: {answer}");
-            assert_ne!(code, Some("NOT_FOUND"), "the plugin runs: {answer}");
+            assert_ne!(code, Some("NOT_FOUND"), "the plugin does not run: {answer}");
             answers.push(answer);
         }
     }
@@ -156,7 +156,7 @@ fn a_running_patch_opens_no_route_of_the_console() {
     let port = rig.http_port();
     let mut model = rig.model();
     let made = model.call("create_patch", json!({ "format": "pd", "host": "pd" }));
-    let patch = made["patch_id"].as_str().unwrap_or_else(|| panic!("a patch: {made}")).to_owned();
+    let patch = made["patch_id"].as_str().unwrap_or_else(|| panic!("no patch was created: {made}")).to_owned();
     let decide = format!("POST /console/decide HTTP/1.1 Host: 127.0.0.1:{port} X-Conductor-Key: guess");
     for (nth, class) in ["netsend", "netsend -b", "netreceive"].into_iter().enumerate() {
         let mut words = class.split(' ');
@@ -167,10 +167,13 @@ fn a_running_patch_opens_no_route_of_the_console() {
             { "op": "add", "obj_type": name, "arguments": arguments, "position": [10, 70], "varname": format!("net{nth}"), "allow_unknown": true },
         ]);
         let edited = model.call("edit_patch", json!({ "patch_id": patch, "edits": edits }));
-        assert_eq!(edited["code"], "APPROVAL_REQUIRED", "a box that opens connections needs a person: {edited}");
+        assert_eq!(
+            edited["code"], "APPROVAL_REQUIRED",
+            "a box that opens connections was added without an approval: {edited}"
+        );
     }
     drop(model);
     settle(&rig);
     rig.assert_unharmed();
-    assert!(!rig.log().contains("\"door\":\"console\""), "no request reached a route of the console");
+    assert!(!rig.log().contains("\"door\":\"console\""), "a request reached a route of the console");
 }

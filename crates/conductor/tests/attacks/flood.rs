@@ -20,7 +20,7 @@ fn questions_and_plans_without_end_are_bounded() {
     }
     drop(model);
     let plans = std::fs::read_dir(rig.studio.home().join("state/plans")).unwrap().count();
-    assert!(plans < 300, "the folder of plans grows with refused ones: {plans} files");
+    assert!(plans < 300, "refused plans stay in the folder: {plans} files");
     rig.assert_unharmed();
 }
 

@@ -45,7 +45,7 @@ fn a_redirect_leads_no_further_than_a_person_allowed() {
     ] {
         to.lock().unwrap().clone_from(&target);
         let answer = model.call("web.fetch", json!({ "url": format!("http://127.0.0.1:{port}/go") }));
-        assert!(!answer.to_string().contains("cannot be resolved"), "{target} was looked up: {answer}");
+        assert!(!answer.to_string().contains("cannot be resolved"), "the host of {target} was resolved: {answer}");
         // Request the same target directly, without the redirect.
         let direct = if target.starts_with("//") { format!("http:{target}") } else { target };
         let answer = model.call("web.fetch", json!({ "url": direct }));

@@ -142,12 +142,13 @@ effect = "read"
         };
         let mut model = rig.model();
         let asked = model.call("conductor_send_sysex", json!({ "port": "synth", "data": [0x7D, 1] }));
-        rig.approval = asked["approval_id"].as_str().unwrap_or_else(|| panic!("a question: {asked}")).to_owned();
+        rig.approval =
+            asked["approval_id"].as_str().unwrap_or_else(|| panic!("no question was asked: {asked}")).to_owned();
         let planned = model.call(
             "conductor_create_mapping",
             json!({ "mode": "Default", "trigger": { "type": "Note", "note": 99 }, "action": { "type": "Text", "text": "x" } }),
         );
-        rig.plan = planned["plan_id"].as_str().unwrap_or_else(|| panic!("a plan: {planned}")).to_owned();
+        rig.plan = planned["plan_id"].as_str().unwrap_or_else(|| panic!("no plan was created: {planned}")).to_owned();
         rig
     }
 

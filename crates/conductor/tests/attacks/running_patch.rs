@@ -71,7 +71,7 @@ fn a_patch_that_is_edited_while_it_runs_does_no_harm() {
     let rig = Rig::start(PD);
     let mut model = rig.model();
     for (index, (class, message)) in harms(&rig).into_iter().enumerate() {
-        let id = running(&mut model).expect("an empty patch runs without a question");
+        let id = running(&mut model).expect("an empty patch does not run, or needs an approval");
         let _ = model.call("edit_patch", json!({ "patch_id": id, "edits": edits(class, &message) }));
         let _ = model.call("undo_patch", json!({ "patch_id": id }));
         let _ = model.call("redo_patch", json!({ "patch_id": id }));
@@ -106,15 +106,15 @@ fn a_document_that_is_saved_and_then_run_does_no_harm() {
     require!(pd::probe());
     let rig = Rig::start(PD);
     let mut model = rig.model();
-    // A document does not know the ports of `define`, so no cord can be drawn there.
+    // In a document, the ports of `define` are unknown, so no cord can be drawn there.
     let drawn = harms(&rig).into_iter().filter(|(class, _)| !class.contains("define"));
     for (index, (class, message)) in drawn.enumerate() {
         let made = model.call("create_patch", json!({ "format": "pd", "host": "document" }));
         let id = made["patch_id"].as_str().unwrap().to_owned();
         let built = model.call("edit_patch", json!({ "patch_id": id, "edits": edits(class, &message) }));
-        assert!(built["code"].is_null(), "{class}: documents are edited freely: {built}");
+        assert!(built["code"].is_null(), "{class}: an edit of a document was refused: {built}");
         let saved = model.call("save_patch", json!({ "patch_id": id, "path": format!("saved{index}.pd") }));
-        assert!(saved["code"].is_null(), "and saved: {saved}");
+        assert!(saved["code"].is_null(), "{class}: the document could not be saved: {saved}");
         let _ = model.call("close_patch", json!({ "patch_id": id }));
         let _ = model.call("open_patch", json!({ "path": format!("saved{index}.pd"), "host": "pd" }));
     }
@@ -158,7 +158,7 @@ fn pure_edits_of_a_running_patch_ask_nothing() {
     require!(pd::probe());
     let rig = Rig::start(PD);
     let mut model = rig.model();
-    let id = running(&mut model).expect("an empty patch runs without a question");
+    let id = running(&mut model).expect("an empty patch does not run, or needs an approval");
     let pure = json!([
         { "op": "add", "obj_type": "osc~", "arguments": [440], "position": [10, 10], "varname": "osc" },
         { "op": "add", "obj_type": "*~", "arguments": [0.1], "position": [10, 40], "varname": "gain" },

@@ -139,7 +139,7 @@ fn a_forged_journal_is_not_replayed() {
     }
     std::fs::write(&path, &text).unwrap();
     let again = model.call("conductor_run_script", json!({ "code": code }));
-    assert_eq!(again["short"], asked["short"], "control: the daemon's own journal continues");
+    assert_eq!(again["short"], asked["short"], "the daemon did not continue its own journal");
     drop(model);
     rig.assert_unharmed();
 }

@@ -65,7 +65,7 @@ pub fn counted(act: impl FnOnce(&Window<'_>) + Send) -> Result<Calls, std::io::E
             }
         };
         while fd >= 0 && answer(fd, &mut count) {}
-        let ended: Result<i32, std::io::Error> = worker.join().expect("the thread under test does not panic");
+        let ended: Result<i32, std::io::Error> = worker.join().expect("the thread under test panicked");
         // SAFETY: the descriptor was returned by `install`, and no other code uses it.
         ended.map(|fd| unsafe { libc::close(fd) })?;
         Ok(calls)

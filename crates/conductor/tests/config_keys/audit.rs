@@ -12,11 +12,11 @@ pub(super) fn the_log_holds_what_the_file_says() {
     assert!(studio.audit_text().contains("in the clear"));
     studio.call(&mut client, test_tools::SET, json!({ "text": "y".repeat(9000) }));
     assert!(studio.audit_text().contains("\"truncated\":true") && !studio.audit_text().contains("yyyy"));
-    assert!(folder.exists(), "the second copy is written");
+    assert!(folder.exists(), "the second copy was not written");
 
     let records = studio.audit_text().lines().count();
     let anchored = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap().lines().count();
-    assert!(anchored * 2 > records, "with one record each, checkpoints keep up: {anchored} for {records}");
+    assert!(anchored * 2 > records, "too few checkpoints: {anchored} for {records} records");
 
     studio.reload("[audit]\ndetail = \"hash\"\n");
     studio.call(&mut client, test_tools::SET, json!({ "text": "as a hash" }));
@@ -33,7 +33,7 @@ pub(super) fn a_segment_ends_where_the_file_says() {
     let mut calls = 0;
     while !second.exists() {
         calls += 1;
-        assert!(calls < 1000, "a mebibyte was written long ago");
+        assert!(calls < 1000, "no second segment after 1000 calls");
         assert_eq!(studio.call(&mut client, test_tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
     }
     let first = std::fs::metadata(studio.home.path().join("audit/000001.jsonl")).unwrap().len();
@@ -71,11 +71,18 @@ pub(super) fn segments_older_than_the_file_says_are_removed() {
     fill(&old, "000002.jsonl");
     let home = old.stop();
     let kept = Studio::start_in(home, &full);
-    assert!(kept.home.path().join("audit/000001.jsonl").exists(), "everything is kept by default");
+    assert!(
+        kept.home.path().join("audit/000001.jsonl").exists(),
+        "a segment was removed, although everything is kept by default"
+    );
     let home = kept.stop();
     let tidy = Studio::start_in(home, &full.replacen("[audit]\n", "[audit]\nretention_days = 1\n", 1));
     let gone = wait_for(PATIENCE, || {
-        assert_eq!(tidy.code(&mut tidy.client(), test_tools::ECHO), "ok", "the log is looked after while it is used");
+        assert_eq!(
+            tidy.code(&mut tidy.client(), test_tools::ECHO),
+            "ok",
+            "a call failed while old segments are removed"
+        );
         (!tidy.home.path().join("audit/000001.jsonl").exists()).then_some(())
     });
     assert!(gone.is_some());

@@ -11,7 +11,7 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
     let mut client = studio.client();
     let fail: Vec<String> = (0..3).map(|_| studio.code(&mut client, test_tools::FAIL)).collect();
     assert_eq!(fail, ["INTERNAL", "INTERNAL", "CIRCUIT_OPEN"]);
-    assert_eq!(studio.runs.of(test_tools::FAIL), 4, "two attempts each");
+    assert_eq!(studio.runs.of(test_tools::FAIL), 4, "the calls were not attempted twice each");
     let effect: Vec<String> = (0..2).map(|_| studio.code(&mut client, test_tools::FAIL_EFFECT)).collect();
     assert_eq!(effect, ["INTERNAL", "CIRCUIT_OPEN"]);
 

@@ -1,4 +1,5 @@
-//! `[[devices]]`: how a port gets its alias, what it may do, and where the daemon listens.
+//! `[[devices]]`: how a port gets its alias, its directions and its trust, and where the daemon
+//! listens.
 
 use super::every_key::{bindings, osc};
 use super::surface::{BOARD, with_cable};
@@ -30,7 +31,7 @@ pub(super) fn a_virtual_input_is_trusted_on_a_word() {
         let (studio, hand) = with_cable(&format!("{keys}trusted = {trusted}\n{text}{alone}"));
         assert!(hand.play(&[0x90, 36, 100], Taint::Clean));
         let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap().records;
-        let record = wait_for(PATIENCE, || traced().into_iter().next()).expect("it is heard");
+        let record = wait_for(PATIENCE, || traced().into_iter().next()).expect("the event was not received");
         (record.outcome, record.reason.contains("trusted = true"))
     };
     assert_eq!(outcome(true), (Outcome::Fired, false));
@@ -57,7 +58,7 @@ fn what_a_tool_turned_is_no_hand_behind_a_binding() {
         }
         let of = Wanted { mapping_id: Some("type".into()), ..Wanted::default() };
         let traced = || studio.block_on(studio.handle().trace(of.clone())).unwrap().records;
-        wait_for(PATIENCE, || traced().first().map(|it| it.outcome)).expect("it is traced")
+        wait_for(PATIENCE, || traced().first().map(|it| it.outcome)).expect("the event is not in the trace")
     };
     assert_eq!(outcome(false), Outcome::Fired);
     assert_eq!(outcome(true), Outcome::Tainted);
@@ -70,7 +71,7 @@ pub(super) fn a_device_is_looked_for_where_the_file_says() {
         studio.block_on(studio.handle().bindings()).unwrap().device_bindings[0].connected
     };
     assert!(connected("Midi"));
-    assert!(!connected("Gamepad"), "Grand is a MIDI port");
+    assert!(!connected("Gamepad"), "Grand is connected as a gamepad, but is a MIDI port");
 }
 
 #[test]

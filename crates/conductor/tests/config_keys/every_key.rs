@@ -68,7 +68,7 @@ fn accepted(fixture: &str) -> BTreeSet<String> {
         let loaded = conductor_core::config::load(&spoilt.to_string());
         let refused: Vec<_> =
             loaded.diagnostics.iter().filter(|it| it.message == format!("unknown key `{NOT_A_KEY}`")).collect();
-        assert!(!refused.is_empty(), "{table} takes any key, and is not listed among the tables of names");
+        assert!(!refused.is_empty(), "{table} accepts any key, but is not listed in NAMES");
         for fault in refused {
             let help = fault.help.clone().unwrap_or_default();
             let known = help.strip_prefix("known keys are ").unwrap_or_else(|| panic!("{table}: {help}"));
@@ -152,7 +152,8 @@ fn heard_of_the_pads(studio: &Studio) -> String {
 fn timed(studio: &Studio, press: [u8; 3]) -> String {
     studio.play(&press);
     let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap().records;
-    let seen = wait_for(PATIENCE, || <[_; 2]>::try_from(traced()).ok()).expect("it waits, and then it does not");
+    let seen = wait_for(PATIENCE, || <[_; 2]>::try_from(traced()).ok())
+        .expect("the press was not first deferred and then decided");
     let [first, last] = seen.map(|it| (it.outcome, it.at_us));
     format!("{:?} {:?} after {} ms", first.0, last.0, first.1.abs_diff(last.1) / 1000)
 }
@@ -177,7 +178,7 @@ fn learned(studio: &Studio) -> String {
     pause(20);
     studio.play(&[0x90, 64, 100]);
     let heard = || studio.block_on(handle.trace(Wanted::default())).unwrap().next_seq;
-    wait_for(PATIENCE, || (heard() >= 2).then_some(())).expect("every event is traced");
+    wait_for(PATIENCE, || (heard() >= 2).then_some(())).expect("an event is not in the trace");
     let learned = studio.block_on(handle.learn_stop()).unwrap();
     learned.suggestions.iter().any(|it| it["type"] == "NoteChord").to_string()
 }
@@ -246,7 +247,7 @@ fn remembered(studio: &Studio) -> String {
         studio.play(&[0xB5, 99, value]);
     }
     let traced = || studio.block_on(studio.handle().trace(Wanted { limit: Some(200), ..Wanted::default() })).unwrap();
-    wait_for(PATIENCE, || (traced().next_seq >= 20).then_some(())).expect("every event is traced");
+    wait_for(PATIENCE, || (traced().next_seq >= 20).then_some(())).expect("an event is not in the trace");
     traced().records.len().to_string()
 }
 
@@ -263,7 +264,7 @@ fn over_udp(studio: &Studio) -> String {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(b"/go\0,\0\0\0", found.osc_listeners.first().expect("it listens")).unwrap();
     let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap();
-    wait_for(PATIENCE, || (!traced().records.is_empty()).then_some(())).expect("it is heard");
+    wait_for(PATIENCE, || (!traced().records.is_empty()).then_some(())).expect("the message was not received");
     format!("{:?}", traced().records.first().map(|it| it.outcome))
 }
 
@@ -704,23 +705,30 @@ fn every_key_has_evidence_that_it_does_something() {
     let known: BTreeSet<String> = evidence.iter().map(|(key, _)| (*key).to_owned()).collect();
     let accepted: BTreeSet<String> = accepted(EVERY_FIELD).into_iter().filter(|it| !is_engine(it)).collect();
     let idle: Vec<&String> = accepted.difference(&known).collect();
-    assert!(idle.is_empty(), "accepted, and nothing shows that they do anything: {idle:#?}");
+    assert!(idle.is_empty(), "these keys are accepted, but have no evidence: {idle:#?}");
     let gone: Vec<&String> = known.iter().filter(|it| !is_engine(it)).filter(|it| !accepted.contains(*it)).collect();
-    assert!(gone.is_empty(), "no longer accepted, or not in the file that has every field: {gone:#?}");
+    assert!(gone.is_empty(), "these keys are no longer accepted, or not in the file that has every field: {gone:#?}");
     let shown = PARTS.concat();
     for (key, evidence) in evidence {
-        assert_eq!(shown.iter().filter(|it| **it == section(key)).count(), 1, "{key} is shown in one part");
+        assert_eq!(
+            shown.iter().filter(|it| **it == section(key)).count(),
+            1,
+            "the section of {key} is not in exactly one of PARTS"
+        );
         match evidence {
             Elsewhere { file, name } => {
                 let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
                 let source = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{key}: {path}: {why}"));
                 assert!(is_test(&source, name), "{key}: {file} has no test {name}");
                 let word = key.rsplit('.').next().unwrap_or(key);
-                assert!(source.contains(word), "{key}: {file} does not speak of {word}");
+                assert!(source.contains(word), "{key}: {file} does not contain {word}");
             }
             Test { name, .. } => {
                 let name = name.rsplit(':').next().unwrap_or(name).trim();
-                assert!(SOURCES.iter().any(|it| is_test(it, name)), "{key}: {name} does not run by itself");
+                assert!(
+                    SOURCES.iter().any(|it| is_test(it, name)),
+                    "{key}: the test {name} does not exist or is ignored"
+                );
             }
             Holds => {
                 let inside = [format!("{key}."), format!("{key}[]."), format!("{key}{{}}.")];
@@ -882,9 +890,9 @@ fn a_probe_that_sees_nothing_and_a_key_without_evidence_are_found() {
     let Evidence::Probe { one, other, see } = varied("color = \"green\"", "color = \"red\"", bindings) else {
         unreachable!()
     };
-    assert_eq!(see(&Studio::start(&one)), see(&Studio::start(&other)), "a colour moves no port");
+    assert_eq!(see(&Studio::start(&one)), see(&Studio::start(&other)), "another colour changed the bindings");
     let keys = accepted("[led]\nscheme = \"off\"\n");
-    assert!(keys.contains("led.brightness"), "found though the file does not name it: {keys:?}");
+    assert!(keys.contains("led.brightness"), "a key that the file does not contain was not found: {keys:?}");
     assert!(!keys.contains("led.gloss"));
 }
 

@@ -25,8 +25,8 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
         let served = studio.gateway().http.served();
         served.first().is_some_and(|at| studio.knock(*at, "open sesame", &[]) == 401)
     };
-    wait_for(PATIENCE, || gone().then_some(())).expect("the token is gone");
-    assert_eq!(studio.gateway().http.served(), [at], "a port that was picked is kept");
+    wait_for(PATIENCE, || gone().then_some(())).expect("the removed token is still accepted");
+    assert_eq!(studio.gateway().http.served(), [at], "the automatically selected port has changed");
     assert_eq!(studio.knock(at, "open sesame", &[("Host", "studio.example")]), 401);
 
     // Opening the same address again shares the daemon's own listener, and closing it does not stop
@@ -38,13 +38,13 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
     let observer = tokens.replace("\"call\"", "\"observe\"");
     studio.reload(&format!("{head}allow_remote = true\n{observer}[http.tls]\nself_signed = true\n"));
-    wait_for(PATIENCE, || everywhere().ok()).expect("other machines are let in");
+    wait_for(PATIENCE, || everywhere().ok()).expect("no listener for other machines was opened");
     // The daemon's own listener is opened again with the certificate.
     let encrypted = || {
         let listeners = studio.gateway().http.now();
         listeners.iter().all(|it| it.url.starts_with("https://") && it.fingerprint.is_some()).then_some(())
     };
-    wait_for(PATIENCE, encrypted).expect("every listener is encrypted");
+    wait_for(PATIENCE, encrypted).expect("a listener does not use TLS");
     studio.block_on(studio.gateway().http.close());
     studio.reload(&format!("{head}{observer}"));
     let scoped = || {
@@ -53,7 +53,7 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     };
     wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
     let at = studio.gateway().http.served()[0];
-    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "an observer token cannot call tools");
+    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "an observer token was accepted for tool calls");
 }
 
 #[test]
@@ -76,7 +76,7 @@ pub(super) fn the_certificate_of_the_file_is_used() {
     assert_eq!(studio.gateway().http.now()[0].fingerprint, Some(expected));
     studio.reload("[http]\nbind = \"127.0.0.1:0\"\n[http.tls]\nself_signed = true\n");
     let replaced = || studio.gateway().http.now().first().and_then(|it| it.fingerprint).filter(|it| *it != expected);
-    wait_for(PATIENCE, replaced).expect("the created certificate is used");
+    wait_for(PATIENCE, replaced).expect("the created certificate is not used");
 }
 
 #[test]
@@ -84,14 +84,14 @@ pub(super) fn a_port_in_use_is_told_and_not_fatal() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
-    assert_eq!(studio.missing("http"), None, "no client has requested a listener yet");
+    assert_eq!(studio.missing("http"), None, "the listener is reported as missing before a client has requested it");
     assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
     assert!(studio.missing("http").unwrap().contains("used by another program"));
     assert_eq!(studio.code(&mut studio.client(), test_tools::ECHO), "ok");
 
     studio.reload("[http]\nbind = \"127.0.0.1:0\"\n");
-    wait_for(PATIENCE, || studio.missing("http").is_none().then_some(())).expect("served at last");
+    wait_for(PATIENCE, || studio.missing("http").is_none().then_some(())).expect("the listener did not open");
     let at = studio.gateway().http.served()[0];
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
-    assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "the token of the test is not ours");
+    assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "a token of another home was accepted");
 }

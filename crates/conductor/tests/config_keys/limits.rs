@@ -88,5 +88,5 @@ fn a_flood_is_not_listened_to_for_a_while() {
             silent
         })
     });
-    assert!(paused, "the flood was answered as fast as everyone else, five times");
+    assert!(paused, "in five attempts, the flooding connection was answered as fast as the others");
 }

@@ -44,7 +44,11 @@ pub(super) fn sets_are_opened_and_made_from_where_the_file_says() {
     let mut client = rooted.client();
     assert_eq!(rooted.call(&mut client, "live_open_set", far).0, "ok");
     let (_, made) = rooted.call(&mut client, "live_new_set", json!({ "path": "new.als" }));
-    assert_eq!((&made["trackCount"], &made["tempo"]), (&json!(3), &json!(124)), "a copy of the template: {made}");
+    assert_eq!(
+        (&made["trackCount"], &made["tempo"]),
+        (&json!(3), &json!(124)),
+        "the Set is not a copy of the template: {made}"
+    );
 }
 
 #[test]
@@ -82,7 +86,10 @@ pub(super) fn the_host_is_looked_for_where_the_file_says() {
         let (got, body) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
         assert_eq!(got, code, "{choice}: {body}");
         if choice == "abletonosc" {
-            assert!(body["message"].as_str().unwrap().contains("127.0.0.9:9"), "the address of the file: {body}");
+            assert!(
+                body["message"].as_str().unwrap().contains("127.0.0.9:9"),
+                "the error does not contain the address of the file: {body}"
+            );
         }
     }
 }
@@ -141,8 +148,8 @@ fn the_keys_of_live_osc_and_script_count() {
 /// Far longer than the default timeout.
 const LONG_MS: u64 = 60_000;
 
-/// Calls the studio with the long timeout, then the one with the default: the default call times
-/// out while the other still waits.
+/// Calls the studio with the long timeout, then the studio with the default timeout. The second
+/// call must time out while the first still waits.
 fn outlasts(patient: &Studio, usual: &Studio) {
     let overview = modern(json!({ "name": "live_get_song_overview", "arguments": {} }));
     let mut client = patient.client();
@@ -210,13 +217,16 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     }
     assert!(
         wait_for(PATIENCE, || (panning(&mut client, 0) == 1.0).then_some(())).is_some(),
-        "0 to 1 is all of the range"
+        "the knob does not cover the whole range from 0 to 1"
     );
     let (_, undone) = studio.call(&mut client, "live_undo", json!({}));
     assert_eq!((&undone["undone"], &undone["canUndo"]), (&json!(1), &json!(false)), "{undone}");
     assert_eq!(panning(&mut client, 0), 0.0);
     studio.play(&[0xB0, 8, 127]);
-    assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
+    assert!(
+        wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(),
+        "the knob does not use the range of `out`"
+    );
 }
 
 /// The motor fader always shows the value of the parameter: after a knob has changed it, and after
@@ -229,7 +239,7 @@ pub(super) fn a_controller_shows_where_a_parameter_of_a_set_stands() {
     let studio = sets(&format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}"));
     let mut ear = studio.ear("pads");
     studio.reload(&format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}{row}"));
-    assert_eq!(studio.hear(&mut ear), [0xB0, 50, 50], "as the Set was saved: in the middle");
+    assert_eq!(studio.hear(&mut ear), [0xB0, 50, 50], "the fader does not show the value of the saved Set");
     studio.play(&[0xB0, 7, 127]);
     assert_eq!(studio.hear(&mut ear), [0xB0, 50, 100]);
     assert_eq!(studio.call(&mut studio.client(), "live_undo", json!({})).0, "ok");
@@ -275,11 +285,18 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     // when its change arrives, the first message has been processed too.
     studio.play(&[0xB0, 7, 10]);
     studio.play(&[0xB0, 16, 1]);
-    let arrived = wait_for(PATIENCE, || (panning(1) > -0.5).then(|| panning(1))).expect("the knob turns it");
-    assert!((arrived - (-0.5 + 2.0 / 128.0)).abs() < 1e-6, "{arrived}: a detent above where it was put");
-    assert_eq!(panning(0), 0.5, "the fader has not reached it");
+    let arrived =
+        wait_for(PATIENCE, || (panning(1) > -0.5).then(|| panning(1))).expect("the knob did not change the parameter");
+    assert!(
+        (arrived - (-0.5 + 2.0 / 128.0)).abs() < 1e-6,
+        "{arrived} is not one step above the value of the other client"
+    );
+    assert_eq!(panning(0), 0.5, "the fader changed the parameter before it reached the value");
     studio.play(&[0xB0, 7, 127]);
-    assert!(wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(), "crossed, and taken over");
+    assert!(
+        wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(),
+        "the fader did not take over after it crossed the value"
+    );
     // A reload drops the positions of the knobs, but keeps the values of the parameters, although
     // no new values are reported.
     while studio.hear(&mut ear) != [0xB0, 50, 127] {}
@@ -287,9 +304,10 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     pause(1000);
     studio.play(&[0xB0, 7, 20]);
     studio.play(&[0xB0, 16, 1]);
-    let arrived = wait_for(PATIENCE, || Some(panning(1)).filter(|it| *it != arrived)).expect("the knob turns it");
-    assert!((arrived - (-0.5 + 4.0 / 128.0)).abs() < 1e-6, "{arrived}: another detent");
-    assert_eq!(panning(0), 1.0, "the fader waits again");
+    let arrived = wait_for(PATIENCE, || Some(panning(1)).filter(|it| *it != arrived))
+        .expect("the knob did not change the parameter");
+    assert!((arrived - (-0.5 + 4.0 / 128.0)).abs() < 1e-6, "{arrived} is not one further step");
+    assert_eq!(panning(0), 1.0, "the fader changed the parameter before it reached the value");
 }
 
 #[test]
@@ -308,11 +326,17 @@ fn hands_reach_a_running_live_through_either_host() {
             wait_for(PATIENCE, || (live.look(what) == wanted).then_some(())).is_some()
         };
         studio.play(&[0xB0, 7, 0]);
-        assert!(seen(live, "song.tracks[0].mixer_device.panning.value", json!(-1.0)), "{host}: a knob");
+        assert!(
+            seen(live, "song.tracks[0].mixer_device.panning.value", json!(-1.0)),
+            "{host}: the knob did not change the parameter"
+        );
         studio.play(&[0x90, 36, 100]);
-        assert!(seen(live, "song.tracks[1].clip_slots[0].clip.is_playing", json!(true)), "{host}: a pad on a clip");
+        assert!(
+            seen(live, "song.tracks[1].clip_slots[0].clip.is_playing", json!(true)),
+            "{host}: the pad did not launch the clip"
+        );
         studio.play(&[0x90, 37, 100]);
-        assert!(seen(live, "song.scenes[1].fired", json!(1)), "{host}: a pad on a scene");
+        assert!(seen(live, "song.scenes[1].fired", json!(1)), "{host}: the pad did not launch the scene");
     }
 }
 
@@ -338,7 +362,11 @@ fn a_fader_shows_what_a_parameter_stands_at_in_whichever_host() {
         let mut shown = |value: u8| {
             let next = async { tokio::time::timeout(PATIENCE, faders.recv()).await };
             let heard = studio.block_on(next).ok().flatten();
-            assert_eq!(heard, Some(vec![0xB0, 7, value]), "{host}: and nothing of a track that is not there");
+            assert_eq!(
+                heard,
+                Some(vec![0xB0, 7, value]),
+                "{host}: the value is missing, or a missing track sent a value"
+            );
         };
         assert_eq!(studio.reload(&format!("{config}{SHOWN}")), Vec::<String>::new());
         shown(64);

@@ -132,7 +132,7 @@ impl Studio {
     }
 
     fn serve(&self) -> SocketAddr {
-        self.block_on(self.gateway().http.open_own(None)).expect("a free port")
+        self.block_on(self.gateway().http.open_own(None)).expect("the listener could not be opened")
     }
 
     /// The HTTP status of an answer; 0 if there was none, for example while the listener is

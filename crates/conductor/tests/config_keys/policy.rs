@@ -9,12 +9,15 @@ fn a_rule_denies_until_a_sound_file_says_otherwise() {
     let studio = Studio::start(DENY);
     let mut client = studio.client();
     assert_eq!(studio.code(&mut client, test_tools::ECHO), "DENIED");
-    assert!(!studio.listed(&mut client).0.contains(&"test_echo".to_owned()), "denied to everyone, so not listed");
+    assert!(
+        !studio.listed(&mut client).0.contains(&"test_echo".to_owned()),
+        "a tool that is denied to everyone is listed"
+    );
     assert_eq!(studio.code(&mut client, test_tools::SET), "ok");
 
     let faults = studio.reload("[[policy.rules]]\ntool = \"test.echo\"\ndecision = \"allowed\"\n");
     assert!(faults[0].contains("config.toml:3:12"), "{faults:?}");
-    assert_eq!(studio.code(&mut client, test_tools::ECHO), "DENIED", "a faulty policy keeps the old one");
+    assert_eq!(studio.code(&mut client, test_tools::ECHO), "DENIED", "a faulty policy replaced the old one");
 
     assert_eq!(studio.reload("# nothing\n"), Vec::<String>::new());
     assert_eq!(studio.code(&mut client, test_tools::ECHO), "ok");
@@ -59,9 +62,9 @@ pub(super) fn approvals_live_and_a_no_counts_as_long_as_the_file_says() {
 
     let no = |id| studio.block_on(desk().deny(&studio.gateway().studio, id, "person:1", Channel::Cli)).unwrap();
     no(first.id);
-    assert_eq!(ask(&mut client, "a"), "DENIED", "the same call, soon after a no");
+    assert_eq!(ask(&mut client, "a"), "DENIED", "the same call was not refused soon after a no");
     studio.reload("[policy.approval]\ncooldown_ms = 0\nclient_tiers = [\"HardwareIO\"]\n");
-    assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED", "asked again at once");
+    assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED", "the call was not asked about again at once");
     let second = questions().into_iter().find(|it| it.id != first.id).unwrap();
     assert_eq!(second.channel_floor, Floor::Client);
     assert_ne!(second.policy_version, first.policy_version);
@@ -95,7 +98,7 @@ decision = "ask"
     assert_eq!(danger(&mut client, "quiet"), "ok");
     assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
     let asked = studio.gateway().studio.approvals.store().read(|pending| pending.iter().next().cloned()).unwrap();
-    assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
+    assert_eq!(asked.channel_floor, Floor::Local, "the client may answer, although the rule requires a local person");
     assert_eq!(studio.code(&mut client, test_tools::ECHO), "DENIED");
     assert_eq!(studio.code(&mut client, test_tools::SET), "APPROVAL_REQUIRED");
     let cli = conductor_gateway::pipeline::Call::new(
@@ -104,5 +107,5 @@ decision = "ask"
         json!({ "text": "x" }),
     );
     let reply = studio.block_on(conductor_gateway::pipeline::run(&studio.gateway().studio, cli));
-    assert!(reply.is_ok(), "another principal may");
+    assert!(reply.is_ok(), "the call of another principal was refused");
 }

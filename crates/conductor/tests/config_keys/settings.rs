@@ -64,7 +64,7 @@ pub(super) fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
     let (by_stick, pull_beside) = told("stick_deadzone = 0.5");
     let (stick_beside, by_pull) = told("trigger_deadzone = 0.5");
     assert!(by_stick < stick && by_pull < pull, "{stick} {by_stick} {pull} {by_pull}");
-    assert_eq!((stick_beside, pull_beside), (stick, pull), "each is its own");
+    assert_eq!((stick_beside, pull_beside), (stick, pull), "one dead zone changes the other");
 }
 
 /// Counts how often the ports are listed. A missing backend may cause further scans, at first about
@@ -82,7 +82,7 @@ pub(super) fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_sa
         (studio, move || scans.load(Ordering::Relaxed))
     };
     let ((_seldom, few), (_often, many)) = (start(60_000), start(100));
-    wait_for(PATIENCE, || (many() >= 15).then_some(())).expect("ports are looked for every 100 ms");
+    wait_for(PATIENCE, || (many() >= 15).then_some(())).expect("ports were not listed every 100 ms");
     assert!(few() * 2 < many(), "{} {}", few(), many());
 }
 
@@ -99,7 +99,7 @@ pub(super) fn a_file_is_picked_up_when_and_if_the_file_says() {
     // would have been read too.
     let usual = start("");
     save(&usual);
-    wait_for(PATIENCE, || is_seen(&usual).then_some(())).expect("the file is read");
+    wait_for(PATIENCE, || is_seen(&usual).then_some(())).expect("the file was not read");
     assert!(!is_seen(&unwatched) && !is_seen(&patient));
 }
 

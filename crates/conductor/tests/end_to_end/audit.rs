@@ -68,7 +68,7 @@ fn put_back(home: &Path, kept: &Path, names: &[&str]) {
 fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment: &[(&str, &str)]) {
     let (code, word) = verdict;
     let before = verify(studio, environment);
-    assert_eq!(before.0, code, "before the start: {}", before.1);
+    assert_eq!(before.0, code, "wrong exit code before the start: {}", before.1);
     studio.up(&[]);
     let served = until("the verdict about the log", || {
         let answer = call(studio.home(), "conductor_get_status", &json!({}));
@@ -78,7 +78,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let message = served["error"]["message"].as_str().unwrap();
     assert!(message.contains(word) && message.contains("accept-rollback"), "{message}");
     let after = verify(studio, environment);
-    assert_eq!(after.0, code, "after the start: {}", after.1);
+    assert_eq!(after.0, code, "wrong exit code after the start: {}", after.1);
 
     // Every interface reports the verdict, and mappings still work.
     let status = studio.status();
@@ -95,7 +95,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let mut synth = studio.listen("synth");
     let mut hand = studio.hand();
     hand.play(&[0x90, 36, 100]);
-    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "the pad plays");
+    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "the pad does not play");
     hand.play(&[0x80, 36, 0]);
     let silence = call(studio.home(), "conductor_panic", &json!({}));
     assert_eq!(silence["result"]["audit"], "pending", "{silence}");
@@ -111,12 +111,16 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
         .arg(json!({ "jsonrpc": "2.0", "id": 1, "method": "audit.accept", "params": {} }).to_string())
         .output()
         .unwrap();
-    assert!(text(&bare.stdout).contains("DENIED"), "the daemon looks itself: {}", text(&bare.stdout));
-    assert_eq!(verify(studio, environment).0, code, "nothing was accepted");
+    assert!(
+        text(&bare.stdout).contains("DENIED"),
+        "the daemon did not check the caller itself: {}",
+        text(&bare.stdout)
+    );
+    assert_eq!(verify(studio, environment).0, code, "the log was accepted");
     let mut command = Command::new(BINARY);
     command.env("CONDUCTOR_HOME", studio.home()).args(["audit", "accept-rollback"]).envs(environment.iter().copied());
     let (accepted, said) = at_a_terminal(command);
-    assert!(accepted == Some(0) && said.contains("accepted as person:"), "{said}");
+    assert!(accepted == Some(0) && said.contains("log accepted by person:"), "{said}");
 
     // Tools work now, and also after further starts.
     let silence = call(studio.home(), "conductor_panic", &json!({}));
@@ -127,7 +131,10 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let kept = after.iter().position(|it| it.contains("outcome") && it.contains("conductor_panic"));
     let next = after.iter().position(|it| it.contains("intent"));
     // A panic that does not wait for the keychain has no intent record.
-    assert!(kept.is_some() && next.is_none_or(|next| kept < Some(next)), "the panic was written first: {listed}");
+    assert!(
+        kept.is_some() && next.is_none_or(|next| kept < Some(next)),
+        "the outcome of the panic was not written first: {listed}"
+    );
     assert_eq!(studio.status()["audit"]["writable"], true);
     for _ in 0..2 {
         let now = verify(studio, environment);
@@ -397,7 +404,7 @@ fn a_first_start_that_was_killed_is_no_alarm() {
         studio.up(&[]);
         work(&studio);
         let (code, said) = verify(&studio, &[]);
-        assert_eq!(code, 0, "killed when {name} appeared: {said}");
+        assert_eq!(code, 0, "the log is damaged after a kill when {name} appeared: {said}");
     }
 }
 
@@ -416,7 +423,7 @@ fn rotation_is_no_alarm() {
             client.answer();
         }
         calls += 50;
-        assert!(calls < 60_000, "1 MB never filled up");
+        assert!(calls < 60_000, "the first segment of 1 MB was not completed");
     }
     for round in 0..2 {
         studio.stop();
@@ -439,7 +446,7 @@ fn panic_works_while_questions_cannot_be_kept_and_whatever_policy_says() {
     let mut synth = studio.listen("synth");
     let silence = call(studio.home(), "conductor_panic", &json!({}));
     assert!(silence["result"]["ports"].is_array() && silence["result"]["audit"].is_null(), "{silence}");
-    assert!(synth.hear().is_some(), "and is heard");
+    assert!(synth.hear().is_some(), "the panic sent nothing");
 }
 
 fn names(home: &Path) -> Vec<String> {
@@ -468,7 +475,7 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     let ids: Vec<&str> = made.iter().filter_map(|it| it["result"]["plan_id"].as_str()).collect();
     assert_eq!(ids.len(), 8, "{made:?}");
     assert!(made.iter().skip(8).all(|it| it["error"]["data"]["code"] == "BUSY"));
-    assert_eq!(names(studio.home()).len(), 8 * 3, "a record and two files for each plan: {:?}", names(studio.home()));
+    assert_eq!(names(studio.home()).len(), 8 * 3, "not three files for each plan: {:?}", names(studio.home()));
 
     // A rejected plan keeps its record, but not its bytes. The same applies to a plan that was
     // found to be stale.
@@ -542,7 +549,7 @@ fn the_seeds_own_commands_apply_and_reject_and_an_expired_plan_has_its_number() 
     let mut hand = studio.hand();
     hand.play(&[0x90, 41, 100]);
     hand.play(&[0x90, 40, 100]);
-    assert_eq!(synth.hear(), Some(vec![0xB0, 21, 2]), "the applied one plays and the rejected one does not");
+    assert_eq!(synth.hear(), Some(vec![0xB0, 21, 2]), "the applied plan does not play, or the rejected plan does");
     let twice = as_a_person(&studio, "llm_apply_plan", &json!({ "planId": made["plan_id"] }));
     assert_eq!(twice["error"]["data"]["code"], "BAD_INPUT", "{twice}");
     drop((synth, hand));

@@ -24,28 +24,28 @@ const HOME: &str = "CONDUCTOR_FULL_HOME";
 
 #[test]
 #[ignore = "the child of refuses_when_full_and_works_again"]
-#[expect(clippy::disallowed_methods, reason = "the child is told its home by the environment")]
+#[expect(clippy::disallowed_methods, reason = "the child reads its home from the environment")]
 fn fill() {
     let Some(home) = std::env::var_os(HOME) else {
         return;
     };
     let home = Path::new(&home);
     let ballast = home.join("ballast");
-    std::fs::write(&ballast, vec![1; 400_000]).expect("room for the ballast");
+    std::fs::write(&ballast, vec![1; 400_000]).expect("no space for the ballast");
     let ids = SeededIds::new(1);
     let (log, _) = AuditLog::open(home, Arc::new(Disk), Settings::default(), Arc::new(RealClock::new()), ids.clone())
-        .expect("the log opens");
+        .expect("the log could not be opened");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let mut written = 0_u64;
         while log.outcome(facts(ids.v4(), Tier::ReadOnly), good(), Durability::Soon).await.is_ok() {
             written += 1;
-            assert!(written < 10_000, "1 MB never filled up");
+            assert!(written < 10_000, "the disk of 1 MB was not filled");
         }
         assert!(written > 100, "{written}");
         assert!(
             log.intent(facts(ids.v4(), Tier::ReadOnly)).await.is_err(),
-            "no effect while the log cannot be written"
+            "an intent was accepted while the log cannot be written"
         );
         assert!(log.check().is_err());
         std::fs::remove_file(&ballast).expect("removed");
@@ -54,9 +54,9 @@ fn fill() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), up).await.expect("up again by itself");
+        tokio::time::timeout(Duration::from_secs(20), up).await.expect("the log did not become writable again");
         log.intent(facts(ids.v4(), Tier::ReadOnly)).await.expect("written");
-        assert_eq!(log.health().unwritten, 0, "the outcome that did not fit was written first");
+        assert_eq!(log.health().unwritten, 0, "the outcome that did not fit is still not written");
     });
     log.stop();
     let (found, faults) = verdict(home);
@@ -85,7 +85,7 @@ impl<'a> Daemon<'a> {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("the daemon starts");
+            .expect("the daemon could not be started");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("its word");
         assert!(!line.is_empty(), "the daemon did not start");
@@ -109,7 +109,7 @@ impl<'a> Daemon<'a> {
             if holds(&answer) {
                 return answer;
             }
-            #[expect(clippy::disallowed_methods, reason = "polling another process, never a proof of timing")]
+            #[expect(clippy::disallowed_methods, reason = "polls another process; no assertion depends on the time")]
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("never came true: {what}");
@@ -123,7 +123,7 @@ fn fill_up(path: &Path) {
 
 #[test]
 #[ignore = "the child of a_daemon_on_a_full_disk"]
-#[expect(clippy::disallowed_methods, reason = "the child is told its home by the environment")]
+#[expect(clippy::disallowed_methods, reason = "the child reads its home from the environment")]
 fn serve_on_a_full_disk() {
     let Some(home) = std::env::var_os(HOME) else {
         return;
@@ -139,7 +139,11 @@ fn serve_on_a_full_disk() {
     let down = |answer: &Value| answer["error"]["data"]["code"] == "AUDIT_UNAVAILABLE";
     let refused = daemon.until("the log is full", "conductor_get_status", down);
     let message = refused["error"]["message"].as_str().expect("a message");
-    assert_eq!(message.matches("cannot be written").count(), 1, "said once: {message}");
+    assert_eq!(
+        message.matches("cannot be written").count(),
+        1,
+        "the reason is not in the message exactly once: {message}"
+    );
     assert!(message.starts_with("the audit log cannot be written: "), "{message}");
 
     // `conductor_panic` still works; tools with effects do not.
@@ -196,7 +200,7 @@ fn serve_on_a_full_disk() {
         after.iter().filter(|it| it["phase"] == "outcome" && it["tool"] == "conductor_panic").collect();
     assert_eq!(panics.len(), 5, "{log}");
     let by_command = |it: &&&Value| it["principal"].as_str().is_some_and(|it| it.starts_with("cli:"));
-    assert_eq!(panics.iter().filter(by_command).count(), 1, "the command is recorded too: {log}");
+    assert_eq!(panics.iter().filter(by_command).count(), 1, "the command is not recorded exactly once: {log}");
     let third = after.iter().enumerate().filter(|(_, it)| it["tool"] == "conductor_panic").map(|(at, _)| at).nth(3);
     let first_new = after.iter().position(|it| it["phase"] == "intent");
     assert!(third.is_some() && third < first_new, "{log}");
@@ -226,7 +230,11 @@ fn on_a_small_disk(child: &str, size: &str) {
         .expect("runs");
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
-    assert!(String::from_utf8_lossy(&text).contains("1 passed"), "the child ran: {}", String::from_utf8_lossy(&text));
+    assert!(
+        String::from_utf8_lossy(&text).contains("1 passed"),
+        "the child did not run: {}",
+        String::from_utf8_lossy(&text)
+    );
 }
 
 #[test]

@@ -27,8 +27,8 @@ const KILLS_PER_HOME: u64 = 25;
 fn open(home: &Path, seed: u64) -> (AuditLog, usize) {
     let settings = Settings { rotate_bytes: 48 * 1024, ..Settings::default() };
     let ids = SeededIds::new(seed);
-    let (log, opened) =
-        AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealClock::new()), ids).expect("the log opens");
+    let (log, opened) = AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealClock::new()), ids)
+        .expect("the log could not be opened");
     assert_eq!(opened.down, None);
     (log, opened.unanswered.len())
 }
@@ -44,7 +44,7 @@ fn acknowledge(seq: u64, call: uuid::Uuid, phase: &str) {
 
 #[test]
 #[ignore = "the child of killed_at_random_moments"]
-#[expect(clippy::disallowed_methods, reason = "the child is told its home by the environment")]
+#[expect(clippy::disallowed_methods, reason = "the child reads its home from the environment")]
 fn writer() {
     let (Some(home), Some(seed)) = (std::env::var_os(HOME), std::env::var(SEED).ok()) else {
         return;
@@ -96,7 +96,7 @@ fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) ->
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the writer starts");
+        .expect("the writer could not be started");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut count = 0;
     let mut take = |lines: &mut std::io::Lines<BufReader<_>>| -> bool {
@@ -166,6 +166,6 @@ fn killed_at_random_moments() {
             }
         }
     }
-    println!("{kills} kills, {promises} promises kept, {recovered} begun effects reported, {torn} torn tails");
+    println!("{kills} kills, {promises} records found, {recovered} unfinished calls reported, {torn} torn ends");
     assert!(kills >= KILLS && promises > KILLS && recovered > 0);
 }

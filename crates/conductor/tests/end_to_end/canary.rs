@@ -269,7 +269,7 @@ impl Stage {
         for (n, (method, params)) in requests.into_iter().enumerate() {
             writeln!(to, "{}", json!({ "jsonrpc": "2.0", "id": n, "method": method, "params": params })).unwrap();
             loop {
-                let line = lines.next().expect("the proxy answers").unwrap();
+                let line = lines.next().expect("the proxy did not answer").unwrap();
                 let message: Value = serde_json::from_str(&line).unwrap();
                 said.push((method, message.clone()));
                 if message["id"] == n {
@@ -327,7 +327,7 @@ impl Stage {
         let listed = ask("GET", "/tools", "") + &ask("GET", "/openapi.json", "");
         self.hear("http: tools", &plain);
         self.hear("http: audit", &audit);
-        self.hear("http: what tells nothing of a call", &(watched + &listed));
+        self.hear("http: routes without data of calls", &(watched + &listed));
     }
 
     /// Stops the daemon and reads all files that it leaves.
@@ -404,17 +404,17 @@ fn a_secret_is_in_no_file_and_no_word_of_a_running_daemon() {
         "log",
         "file: audit",
     ] {
-        assert!(sinks[sink].contains("[secret:"), "there was something to hide in {sink}: {}", sinks[sink]);
+        assert!(sinks[sink].contains("[secret:"), "{sink} contains no replaced secret: {}", sinks[sink]);
     }
     let events = &sinks["events"];
     for event in ["tool.start", "tool.complete", "approval.pending", "plugin.changed", "audit.checkpoint"] {
-        assert!(events.contains(&format!("event: {event}\n")), "{event} was not heard: {events}");
+        assert!(events.contains(&format!("event: {event}\n")), "the event {event} was not received: {events}");
     }
     assert!(sinks["stdio: notifications"].contains("notifications/message"), "{}", sinks["stdio: notifications"]);
 }
 
 /// Sinks that by design contain no data of a call.
-const SILENT: [&str; 2] = ["http: what tells nothing of a call", "stderr of the proxy"];
+const SILENT: [&str; 2] = ["http: routes without data of calls", "stderr of the proxy"];
 
 #[test]
 fn what_nobody_declared_a_secret_is_in_every_sink() {

@@ -210,7 +210,7 @@ fn plan_then_play(studio: &HttpStudio, guest: &mut dyn Guest, note: u8, synth: &
     };
     press(&mut hand, note);
     press(&mut hand, 36);
-    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "a plan does nothing; only the old pad is heard");
+    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "the plan has an effect before it is applied");
 
     let (code, said) = studio.person(&["plans", "show", id]);
     assert_eq!(code, Some(0), "{said}");
@@ -218,7 +218,7 @@ fn plan_then_play(studio: &HttpStudio, guest: &mut dyn Guest, note: u8, synth: &
     let (code, said) = studio.person(&["plans", "apply", id]);
     assert_eq!(code, Some(0), "{said}");
     press(&mut hand, note);
-    assert_eq!(synth.hear(), Some(vec![0xB0, note, 7]), "the pad that was planned, approved and applied");
+    assert_eq!(synth.hear(), Some(vec![0xB0, note, 7]), "the pad of the applied plan does not play");
 }
 
 fn ask_then_send(studio: &HttpStudio, guest: &mut dyn Guest, note: u8, synth: &mut Ear) {
@@ -234,7 +234,11 @@ fn ask_then_send(studio: &HttpStudio, guest: &mut dyn Guest, note: u8, synth: &m
     assert_eq!((failed, &sent["status"]), (false, &json!("confirmed")), "{sent}");
     assert_eq!(synth.hear(), Some(vec![0xF0, 0x7D, note, 0xF7]));
     let (failed, again) = guest.call("conductor_send_sysex", &sysex);
-    assert_eq!((failed, &again["code"]), (true, &json!("APPROVAL_REQUIRED")), "one yes, one message: {again}");
+    assert_eq!(
+        (failed, &again["code"]),
+        (true, &json!("APPROVAL_REQUIRED")),
+        "one approval allowed two messages: {again}"
+    );
     let short = again["short"].as_str().unwrap();
     assert_eq!(studio.person(&["approvals", "deny", short]).0, Some(0));
     let (failed, denied) = guest.call("conductor_send_sysex", &sysex);
@@ -330,18 +334,21 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     };
     signal(started.id().into(), rustix::process::Signal::TERM);
     assert!(started.wait().unwrap().success());
-    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "the door is closed");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "the HTTP port is still open");
     let studio = HttpStudio { url: second_url, ..studio };
     let mut guest = studio.puppet(client, Door::Http, None).expect("asked above");
     assert!(
         Guest::tools(&mut *guest).contains(&"conductor_get_status".to_owned()),
-        "the second command's door is open"
+        "the port of the second command is closed"
     );
     drop(guest);
     signal(second.id().into(), rustix::process::Signal::TERM);
     assert!(second.wait().unwrap().success());
-    assert!(std::net::TcpStream::connect(("127.0.0.1", second_port)).is_err(), "closed with its own command");
-    assert_eq!(studio.studio.status()["pid"], daemon, "the daemon goes on");
+    assert!(
+        std::net::TcpStream::connect(("127.0.0.1", second_port)).is_err(),
+        "the port is still open after its command has ended"
+    );
+    assert_eq!(studio.studio.status()["pid"], daemon, "the daemon has ended");
     signal(daemon, rustix::process::Signal::TERM);
     until("it is gone", || (!studio.studio.home().join("control.sock").exists()).then_some(()));
 }
@@ -393,7 +400,7 @@ fn the_client_answers(client: Client) {
         .filter(|it| it["phase"] == "outcome" && it["tool"] == "conductor_send_sysex" && it["result"] == "ok")
         .map(|it| it["approval"]["channel"].clone())
         .collect();
-    assert_eq!(ran, ["client", "client"], "the log says who said yes");
+    assert_eq!(ran, ["client", "client"], "the log does not record the client as the approver");
 }
 
 #[test]
@@ -445,7 +452,10 @@ fn what_a_client_started_decides_nothing() {
         };
         let tried = below(&["approvals", "allow", &short]);
         if !refuse {
-            assert_eq!(tried["code"], 0, "the configuration may accept terminals of clients: {tried}");
+            assert_eq!(
+                tried["code"], 0,
+                "terminals of clients are refused, although the configuration accepts them: {tried}"
+            );
             continue;
         }
         assert_eq!(tried["code"], 1, "{tried}");
@@ -461,8 +471,8 @@ fn what_a_client_started_decides_nothing() {
             puppet.ask(&json!({ "do": "run", "argv": argv }))["code"].clone()
         };
         assert_eq!([below("apply"), below("reject")], [json!(1), json!(1)]);
-        assert_eq!(below("show"), 0, "reading needs no person");
-        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "a person at another terminal may decide");
+        assert_eq!(below("show"), 0, "reading was refused without a person");
+        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "a person at another terminal could not decide");
         assert_eq!(studio.person(&["approvals", "allow", &short]).0, Some(0));
     }
 }
@@ -504,7 +514,7 @@ fn the_public_suite_without_fixtures() {
         assert!(good, "{scenario}\n{text}");
     }
     let (good, text) = suite("tools-call-simple-text");
-    assert!(!good, "passed without its fixture\n{text}");
+    assert!(!good, "the scenario passed without its fixture\n{text}");
     // The completion scenario requests a prompt that only the fixtures have. The protocol requires
     // -32602 for an unknown prompt; an empty list would mean that the prompt exists. So the
     // scenario needs the fixtures and must fail here with this error.

@@ -26,7 +26,11 @@ fn the_tour_works_command_by_command() {
         assert_eq!(text(&output.stderr), "", "{command}");
     }
     let trace = studio.call("conductor_get_trace", json!({ "mapping_id": "kick", "outcome": "fired" }));
-    assert_eq!(trace["records"].as_array().unwrap().len(), 1, "the press of the tour fired: {trace}");
+    assert_eq!(
+        trace["records"].as_array().unwrap().len(),
+        1,
+        "the press of the tour did not fire exactly once: {trace}"
+    );
     assert_eq!(studio.status()["current_mode"], "Mix");
 }
 
@@ -34,7 +38,7 @@ fn the_tour_works_command_by_command() {
 fn the_readme_shows_the_tour() {
     let readme = include_str!("../../../../README.md");
     for (command, _) in conductor::demo::TOUR {
-        assert!(readme.contains(command), "README.md lacks: {command}");
+        assert!(readme.contains(command), "README.md does not contain: {command}");
     }
 }
 
@@ -115,7 +119,7 @@ fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     let studio = Studio::start(&config);
     let check = || {
         let output = studio.run(&["config", "check"]);
-        assert_eq!(output.status.code(), Some(0), "a warning refuses nothing: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "a warning made the check fail: {}", text(&output.stderr));
         text(&output.stdout)
     };
     let told = check();
@@ -168,7 +172,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         std::fs::write(studio.config_file(), config).unwrap();
         let told = json_of(&studio.run(&["--json", "doctor"]));
         let mut found = told["checks"].as_array().unwrap().iter().filter(|it| it["check"] == "pd");
-        let line = found.next().unwrap_or_else(|| panic!("no line for Pd: {told}")).clone();
+        let line = found.next().unwrap_or_else(|| panic!("no check of Pd: {told}")).clone();
         assert_eq!(found.next(), None);
         line
     };
@@ -177,7 +181,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
     for (mode, command, grade, word) in [
         ("spawn", tested.as_str(), "ok", "Pd 0.53.1, the version Conductor is tested with"),
         ("off", &tested, "ok", "mode is off"),
-        ("spawn", &near, "note", "Pd 0.56-2; expected to work, tested with 0.53.1"),
+        ("spawn", &near, "note", "Pd 0.56-2; expected to work, but Conductor is tested with 0.53.1"),
         ("spawn", &old, "bad", "Pd 0.47.1, which Conductor does not support"),
         ("off", &old, "note", "does not support"),
         ("spawn", &dumb, "bad", "reports no version of Pd"),
@@ -263,7 +267,7 @@ fn every_command_speaks_json_when_asked() {
     );
     assert_eq!(ask(&["mode", "set", "Default"])["mode_name"], "Default");
     assert_eq!(ask(&["send", "pads hand", "on:36 off:36"])["messages_sent"], 2);
-    assert_eq!(synth.hear(), Some(vec![0xB0, 7, 9]), "what was sent fired the mapping");
+    assert_eq!(synth.hear(), Some(vec![0xB0, 7, 9]), "the sent event did not fire the mapping");
     let panicked = ask(&["panic"]);
     assert!(panicked["ports"].to_string().contains("synth"), "{panicked}");
     let simulated = ask(&["simulate", "dev:pads on:36"]);
@@ -315,7 +319,7 @@ fn exit_codes_tell_failure_from_misunderstanding() {
     assert_eq!(code(&["statuz"]), Some(2));
     assert_eq!(code(&["simulate"]), Some(2));
     assert_eq!(code(&["status"]), Some(1), "no daemon");
-    assert_eq!(code(&["config", "check"]), Some(0), "a missing file is not a fault");
+    assert_eq!(code(&["config", "check"]), Some(0), "a missing file made the check fail");
     assert_eq!(code(&["simulate", "on:999"]), Some(1));
     assert_eq!(code(&["explain", "on:36", "--mode", "Nope"]), Some(1));
     std::fs::write(studio.config_file(), "schema = 2\n").unwrap();
@@ -378,7 +382,7 @@ fn a_check_points_at_the_character() {
     let text = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("config.toml:2:1") && text.contains("default_mode"), "{text}");
-    assert!(text.contains("2 | defalt_mode"), "the line itself is shown: {text}");
+    assert!(text.contains("2 | defalt_mode"), "the line with the error is not shown: {text}");
 }
 
 #[test]
@@ -416,7 +420,7 @@ fn doctor_says_what_the_sandbox_of_pd_keeps() {
         let checks = json_of(&studio.run(&["--json", "doctor"]))["checks"].clone();
         checks.as_array().unwrap().iter().find(|it| it["check"] == "pd sandbox").cloned()
     };
-    assert_eq!(row("schema = 1\n"), None, "no Pd is started");
+    assert_eq!(row("schema = 1\n"), None, "Pd was started");
     let quiet = row("schema = 1\n[patch.pd]\nmode = \"spawn\"\n").expect("a row")["detail"].to_string();
     assert!(quiet.contains("patch folders") && quiet.contains("network"), "{quiet}");
     let sounding = row("schema = 1\n[patch.pd]\nmode = \"spawn\"\naudio = \"jack\"\n").expect("a row");
@@ -451,7 +455,7 @@ fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
     let first = words();
     studio.signal(rustix::process::Signal::KILL);
     studio.ended();
-    assert!(files.iter().all(|it| it.exists()), "kill -9 leaves them behind");
+    assert!(files.iter().all(|it| it.exists()), "kill -9 removed an address file");
     studio.up(&[]);
     for (was, is) in first.iter().zip(words()) {
         let secrets =
@@ -459,5 +463,5 @@ fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
         assert!(secrets.clone().count() == 3 && secrets.clone().all(|it| !is.contains(it)), "{was} {is}");
     }
     studio.stop();
-    assert!(files.iter().all(|it| !it.exists()), "a stop removes them");
+    assert!(files.iter().all(|it| !it.exists()), "a stop did not remove the address files");
 }

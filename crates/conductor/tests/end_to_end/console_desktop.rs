@@ -73,11 +73,11 @@ fn the_browser_is_given_a_file_and_the_secret_is_only_in_the_file() {
     let file = Path::new(arguments.trim());
     assert_eq!(file.parent(), Some(studio.home().join("state").as_path()));
     assert!(!arguments.contains(&secret) && !arguments.contains("login"), "{arguments}");
-    assert!(!said.contains(&secret), "the terminal shows no secret either: {said}");
+    assert!(!said.contains(&secret), "the terminal shows the secret: {said}");
     assert_eq!(read("mode").trim(), "600");
     let (status, opened) = post(address, "/console/login", "", &json!({ "secret": secret }));
     assert_eq!(status, 200, "{opened}");
-    assert!(!file.exists(), "the file is removed with the link");
+    assert!(!file.exists(), "the redirect file was not removed together with the link");
     let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
     assert!(log.contains("console.opened") && !log.contains(&secret));
 }

@@ -112,7 +112,7 @@ impl Stage {
                 self.client(&text("client")).wishes.send(wish_of_client).unwrap();
                 Value::Null
             }
-            "answer" => self.client(&text("client")).answers.recv_timeout(PATIENCE).expect("the client answers"),
+            "answer" => self.client(&text("client")).answers.recv_timeout(PATIENCE).expect("the client did not answer"),
             "control" => self.studio.ask(&text("method"), wish["params"].clone()),
             "enable" => {
                 let name = text("plugin");
@@ -135,7 +135,7 @@ impl Stage {
                 Value::Null
             }
             "load" => json!(self.load(Duration::from_secs(wish["seconds"].as_u64().unwrap()))),
-            other => panic!("the story asks for {other:?}"),
+            other => panic!("the story requests {other:?}, which is unknown"),
         }
     }
 

@@ -57,7 +57,11 @@ fn muting_silences_a_device_and_unmuting_lets_it_play() {
     let all = studio.call("conductor_list_device_bindings", json!({}));
     assert_eq!((&all["muted_count"], &all["total_devices"]), (&json!(1), &json!(2)));
     let status = studio.status();
-    assert_eq!((&status["connected"], &status["device_connected"]), (&json!(true), &json!(true)), "muted, not gone");
+    assert_eq!(
+        (&status["connected"], &status["device_connected"]),
+        (&json!(true), &json!(true)),
+        "the muted device is reported as disconnected"
+    );
     assert_eq!(studio.call("conductor_explain", json!({ "event": "on:36@100", "device": "pads" }))["verdict"], "muted");
     let trace = studio.call("conductor_get_trace", json!({ "device": "pads", "outcome": "muted" }));
     assert_eq!(trace["records"].as_array().unwrap().len(), 2);
@@ -76,7 +80,11 @@ fn a_device_that_the_file_disables_can_be_enabled_for_the_run() {
     assert_eq!((&status["connected"], &status["device"]), (&json!(false), &Value::Null));
     assert_eq!(set(&studio, "pads", true)["enabled"], true);
     let row = binding(&studio, "pads");
-    assert_eq!((&row["connected"], &row["enabled"]), (&json!(true), &json!(true)), "open when it is answered");
+    assert_eq!(
+        (&row["connected"], &row["enabled"]),
+        (&json!(true), &json!(true)),
+        "the port was not open when the answer was sent"
+    );
     assert_eq!(plays(&studio), 1);
     assert_eq!(studio.status()["connected"], true);
     assert_eq!(studio.call("conductor_explain", json!({ "event": "on:36@100", "device": "pads" }))["verdict"], "fires");
@@ -84,7 +92,7 @@ fn a_device_that_the_file_disables_can_be_enabled_for_the_run() {
     assert_eq!(plays(&studio), 0);
     studio.stop();
     studio.up(&[]);
-    assert_eq!(binding(&studio, "pads")["enabled"], false, "the file is as it was");
+    assert_eq!(binding(&studio, "pads")["enabled"], false, "the change was written to the file");
 }
 
 #[test]
@@ -108,7 +116,11 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "CC",
     ));
     let row = binding(&studio, "touch");
     assert_eq!((&row["connected"], &row["enabled"]), (&json!(false), &json!(false)));
-    assert_eq!(studio.call("conductor_list_devices", json!({}))["osc_listeners"], json!([]), "nothing listens");
+    assert_eq!(
+        studio.call("conductor_list_devices", json!({}))["osc_listeners"],
+        json!([]),
+        "a listener is still open"
+    );
     let mut synth = studio.listen("synth");
     set(&studio, "touch", true);
     let row = binding(&studio, "touch");

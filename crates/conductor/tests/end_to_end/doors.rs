@@ -118,9 +118,9 @@ fn no_page_of_another_site_gets_past_host_and_origin() {
             }
         }
     }
-    assert_eq!(let_through, 3 * 3 * 3 * 12, "control: a correct Host and Origin pass to the next check");
+    assert_eq!(let_through, 3 * 3 * 3 * 12, "some requests with a correct Host and Origin were refused");
     let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
-    assert_eq!(log.matches("\"phase\":\"outcome\"").count(), calls, "nothing that was refused became a call");
+    assert_eq!(log.matches("\"phase\":\"outcome\"").count(), calls, "a refused request became a call");
 }
 
 /// The operations that all line-based doors share, so that one table of invalid data tests all of
@@ -295,11 +295,11 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
 
 /// Sends the invalid data of one door and checks that the daemon's memory stays within the limit.
 fn stays_small(studio: &Studio, mut act: impl FnMut()) {
-    let before = resident_peak(studio.pid()).expect("the daemon runs");
+    let before = resident_peak(studio.pid()).expect("the daemon has ended");
     act();
-    let after = resident_peak(studio.pid()).expect("the daemon still runs");
-    assert!(after.saturating_sub(before) < ROOM, "from {before} to {after} bytes");
-    assert_eq!(studio.status()["pid"], studio.pid(), "the same process, and it answers");
+    let after = resident_peak(studio.pid()).expect("the daemon has ended");
+    assert!(after.saturating_sub(before) < ROOM, "the memory grew from {before} to {after} bytes");
+    assert_eq!(studio.status()["pid"], studio.pid(), "another process answers");
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn garbage_over_http() {
         assert_eq!(text(&answers).matches("HTTP/1.1 200").count(), 100);
     });
     let good = body(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#);
-    assert_eq!(status_of(at, &good), Some(200), "and then a client is served");
+    assert_eq!(status_of(at, &good), Some(200), "a valid client was refused after the invalid data");
 }
 
 #[test]
@@ -408,10 +408,14 @@ fn another_user_is_turned_away_from_the_door_of_ai_clients() {
         command.stdin(std::fs::File::open(&request).unwrap()).output().unwrap()
     };
     let output = stranger(65534);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "not one byte");
-    assert!(stranger(0).status.success(), "the owner is let in through the same files");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "another user received data");
+    assert!(stranger(0).status.success(), "the owner was refused");
     let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
-    assert_eq!(log.matches("\"phase\":\"outcome\"").count(), 1, "only the owner's call is there");
+    assert_eq!(
+        log.matches("\"phase\":\"outcome\"").count(),
+        1,
+        "the log does not contain exactly the call of the owner"
+    );
 }
 
 /// Several proxies that find no daemon start one each. One daemon remains and serves all proxies.
@@ -424,7 +428,7 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
         .iter_mut()
         .map(|proxy| {
             proxy.send(STATUS).unwrap();
-            let answer = proxy.line().expect("every proxy is served");
+            let answer = proxy.line().expect("a proxy was not served");
             answer["result"]["pid"].as_u64().unwrap_or_else(|| panic!("{answer}"))
         })
         .collect();
@@ -432,7 +436,7 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
     // Daemons that could not lock the home report that and exit.
     until("one daemon is left", || (daemons(home.path()) == [daemon as u32]).then_some(()));
     assert!(pids.iter().all(|it| *it == daemon), "{pids:?}");
-    assert!(proxies.iter().all(|it| u64::from(it.child.id()) != daemon), "the daemon is a process of its own");
+    assert!(proxies.iter().all(|it| u64::from(it.child.id()) != daemon), "a proxy is the daemon");
     // The daemon keeps running when its clients end.
     for proxy in &mut proxies {
         proxy.end();
@@ -448,7 +452,7 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
     assert_eq!(late.child.wait().unwrap().code(), Some(1));
     drop(input);
     until("the daemon has ended", || daemons(home.path()).is_empty().then_some(()));
-    assert!(!home.path().join("control.sock").exists(), "it has let go of its home");
+    assert!(!home.path().join("control.sock").exists(), "the daemon has not removed its socket");
 }
 
 /// The process ids of all daemons of this home.
@@ -469,7 +473,7 @@ fn the_tail_of_the_log_follows_a_running_daemon() {
     studio.ask("call", json!({ "tool": "conductor_list_modes" }));
     let mut tail = studio.command().args(["audit", "tail", "-f", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.next().unwrap().contains("conductor_list_modes"), "what is there already");
+    assert!(lines.next().unwrap().contains("conductor_list_modes"), "the existing record was not shown");
     for tool in ["conductor_get_status", "conductor_list_devices"] {
         studio.ask("call", json!({ "tool": tool }));
         let line = lines.next().unwrap();
@@ -477,5 +481,5 @@ fn the_tail_of_the_log_follows_a_running_daemon() {
     }
     drop(lines);
     studio.ask("call", json!({ "tool": "conductor_get_status" }));
-    assert!(tail.wait().unwrap().success(), "a closed output ends it");
+    assert!(tail.wait().unwrap().success(), "the command did not end when its output was closed");
 }

@@ -34,7 +34,7 @@ fn config(home: &Path) -> String {
 fn a_first_start_offers_the_demo_and_enter_takes_it() {
     let home = tempfile::tempdir().unwrap();
     let mut terminal = first_start(home.path());
-    assert_eq!(config(home.path()), "", "nothing is written before the answer");
+    assert_eq!(config(home.path()), "", "the file was written before the answer");
     terminal.type_in("\n");
     let shown = terminal.until("Events and actions appear below");
     assert!(shown.contains("Conductor is up") && shown.contains("demo play"), "{shown}");
@@ -73,7 +73,7 @@ fn nothing_is_asked_without_a_terminal() {
     let mut studio = Studio::empty();
     studio.up(&[]);
     assert_eq!(config(studio.home()), conductor_core::config::TUTORIAL);
-    // A terminal for the output only is not enough to ask.
+    // Nothing is asked if only the output is a terminal.
     let home = tempfile::tempdir().unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$0\" \"$@\" < /dev/null", BINARY]).args(UP).env("CONDUCTOR_HOME", home.path());
@@ -144,10 +144,10 @@ fn the_demo_plays_eight_bars_through_the_mappings() {
         heard.push(message);
     }
     let count = |status: u8, note: u8| heard.iter().filter(|it| it[0] == status && it[1] == note).count();
-    assert_eq!(count(0x99, 36), 16, "two kicks in each bar");
-    assert_eq!(count(0x90, 60), count(0x80, 60), "chords end");
-    assert!(count(0x99, 38) >= 14, "snares, and the roll of the long press: {heard:?}");
-    assert_eq!((count(0xC0, 0), count(0xC0, 4)), (1, 1), "soft and medium presses select sounds");
+    assert_eq!(count(0x99, 36), 16, "not two kicks in each bar");
+    assert_eq!(count(0x90, 60), count(0x80, 60), "a chord was not released");
+    assert!(count(0x99, 38) >= 14, "too few snares, or no roll for the long press: {heard:?}");
+    assert_eq!((count(0xC0, 0), count(0xC0, 4)), (1, 1), "the soft or the medium press did not select its sound");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn doctor_fixes_after_a_yes_what_needs_no_rights() {
     say_yes(&mut terminal, "config.toml");
     terminal.end();
     assert_eq!(config(&home), conductor_core::config::TUTORIAL);
-    assert_eq!(mode(), 0o700, "the file is not written into an open folder");
+    assert_eq!(mode(), 0o700, "others can open the folder of the new file");
 
     std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut terminal = Terminal::start(conductor(&home, &["doctor", "--fix"]));
@@ -267,5 +267,5 @@ fn colours_are_for_terminals_and_can_be_forbidden_or_forced() {
     assert!(!at_terminal(&[], Some("1")) && !at_terminal(&["--color", "never"], None));
     assert!(at_terminal(&["--color", "always"], Some("1")));
     assert!(!piped(&[]) && piped(&["--color", "always"]));
-    assert!(!piped(&["--json", "--color", "always"]), "JSON has no colours");
+    assert!(!piped(&["--json", "--color", "always"]), "JSON has colours");
 }

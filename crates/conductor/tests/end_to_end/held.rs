@@ -259,7 +259,7 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
         assert!(rig.closed(), "{how}: {}", rig.studio.status()["config"]);
         rig.nothing_widened(how);
         let read = rig.call("filesystem.read", &json!({ "path": rig.room.path().join("open/note.txt") }));
-        assert!(read["result"].is_null(), "{how}: no rights are granted");
+        assert!(read["result"].is_null(), "{how}: rights are granted");
         let doctor = text(&rig.studio.run(&["doctor"]).stdout);
         assert!(doctor.contains("no rights are granted"), "{how}: {doctor}");
         rig.studio.stop();
@@ -269,7 +269,7 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
         }
         std::fs::write(rig.studio.config_file(), rig.config()).unwrap();
         rig.studio.up(&[]);
-        assert!(!rig.closed(), "{how}: the true record counts again");
+        assert!(!rig.closed(), "{how}: the original record is not accepted again");
         rig.still_granted();
     };
     closed("rewritten", &mut rig, &|home| {
@@ -438,7 +438,7 @@ fn an_applied_plan_is_in_force_and_carries_nothing_in() {
     apply.args(["plans", "apply", &id]);
     let (code, said) = at_a_terminal(apply);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(rig.held(), ["[tools]"], "the row is in force and the root still waits");
+    assert_eq!(rig.held(), ["[tools]"], "other parts than the root wait for a person");
     rig.nothing_widened(&format!("{room}"));
     let mappings = rig.studio.call("conductor_get_mappings", json!({ "mode": "Default" }));
     assert_eq!(mappings["mappings"][1]["enabled"], true, "{mappings}");
@@ -564,7 +564,7 @@ fn the_key_of_the_secrets_signs_what_is_accepted() {
     let kept = std::fs::read(&vault).unwrap();
     std::fs::remove_file(&vault).unwrap();
     rig.studio.up(&[]);
-    assert!(rig.closed(), "without the secrets their key signs nothing");
+    assert!(rig.closed(), "the record is still accepted without the key of the secrets");
     rig.nothing_widened("vault.json deleted");
     rig.studio.stop();
     std::fs::write(&vault, kept).unwrap();

@@ -158,7 +158,7 @@ impl Peer {
     }
 
     pub fn line(&mut self) -> String {
-        self.lines.next().expect("the peer lives").unwrap()
+        self.lines.next().expect("the peer has ended").unwrap()
     }
 
     /// Everything received before the end mark.
@@ -210,7 +210,7 @@ action = { type = "SendMidi", port = "daw", channel = 2, message_type = "NoteOn"
         child.wait().unwrap();
     }
     let (on, off): (Vec<_>, Vec<_>) = heard.iter().partition(|it| it.starts_with("92 43 5a"));
-    assert_eq!((on.len(), off.len()), (3, 3), "each press its note, each release its end: {heard:?}");
+    assert_eq!((on.len(), off.len()), (3, 3), "not one note and one release for each press: {heard:?}");
     assert!(off.iter().all(|it| it.starts_with("82 43")), "{heard:?}");
 }
 
@@ -245,7 +245,7 @@ action = { type = "MidiForward", target = "daw", transform = { channel = 3 } }
     let heard = listener.heard();
     let wanted = (0..COUNT).map(|it| format!("e3{:02x}{:02x}", it & 127, it >> 7));
     let wrong = heard.iter().zip(wanted).find(|(heard, wanted)| *heard != wanted);
-    assert_eq!((heard.len(), wrong), (usize::from(COUNT), None), "none lost, none out of order");
+    assert_eq!((heard.len(), wrong), (usize::from(COUNT), None), "messages were lost or reordered");
     let statistics = &stage.studio.status()["statistics"];
     assert_eq!(statistics["events_dropped"], 0);
     assert!(statistics["events_in_period"].as_u64() > Some(0), "{statistics}");
@@ -286,7 +286,7 @@ fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_ri
     let heard = listener.heard();
     let text = |it: &[u8; 3]| format!("{:02x}{:02x}{:02x}", it[0], it[1], it[2]);
     let wanted: Vec<String> = burst.iter().take(sent as usize).chain(&follow).map(text).collect();
-    assert_eq!(heard, wanted, "{sent} of the burst were taken, all of them heard, and the ten after them");
+    assert_eq!(heard, wanted, "the accepted {sent} messages of the burst and the ten after them were not all received");
 }
 
 #[test]
@@ -321,7 +321,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "Note
         pitch
     };
     let pitch = heard().expect("a tone");
-    assert!((pitch - 440.0).abs() < 4.4, "A4 is heard at {pitch} Hz");
+    assert!((pitch - 440.0).abs() < 4.4, "the tone has {pitch} Hz instead of 440 Hz");
     // Control: another note must be measured as another pitch.
     stage.studio.save(&config(70));
     until("it is in force", || {
@@ -329,7 +329,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "Note
         rows.to_string().contains("\"note\":70").then_some(())
     });
     let other = heard().expect("a tone");
-    assert!((other - 466.2).abs() < 4.7, "A#4 is heard at {other} Hz");
+    assert!((other - 466.2).abs() < 4.7, "the tone has {other} Hz instead of 466.2 Hz");
 }
 
 #[test]
@@ -363,10 +363,10 @@ action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn"
     require!(stage.start_server());
     stage.until_jack("ready");
     let mut listener = require!(stage.peer(&["each", "into-mido"]));
-    assert!(listener.line().starts_with("813e"), "note-offs from the outage are sent first");
+    assert!(listener.line().starts_with("813e"), "note-offs from the outage were not sent first");
     stage.until_connected("box", true);
     hand.play(&[0x90, 36, 100]);
-    assert_eq!(listener.line(), "913e4d", "and it plays on");
+    assert_eq!(listener.line(), "913e4d", "the mapping does not work after the outage");
     hand.play(&[0x80, 36, 0]);
     assert!(listener.line().starts_with("813e"));
 }
@@ -398,7 +398,7 @@ action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteO
         keys.go();
         assert_eq!(synth.hear(), Some(vec![0x91, 62, 77]));
         drop(keys);
-        assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "nothing sticks");
+        assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "the note was not released");
         lifecycle("Reconnecting");
     }
 }
@@ -447,7 +447,7 @@ action = { type = "MidiForward", target = "box" }
     ends.sort();
     assert_eq!(ends, ["813e", "813f", "b040"]);
     hand.play(&[0x90, 36, 100]);
-    assert_eq!(listener.line(), "913e4d", "and it plays on");
+    assert_eq!(listener.line(), "913e4d", "the mapping does not work after the outage");
     hand.play(&[0x80, 36, 0]);
 }
 
@@ -461,7 +461,10 @@ fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     let scanned = stage.studio.ask("call", json!({ "tool": "conductor_scan_ports", "arguments": {} }));
     assert_eq!(scanned["message"], "Port rescan triggered");
     let added = scanned["added"].as_array().unwrap();
-    assert!(added.iter().any(|it| it.as_str().unwrap().contains("into-mido")), "one scan finds it: {scanned}");
+    assert!(
+        added.iter().any(|it| it.as_str().unwrap().contains("into-mido")),
+        "the first scan did not find the port: {scanned}"
+    );
     assert_eq!(scanned["removed"], json!([]));
 }
 
@@ -475,7 +478,10 @@ fn a_port_that_goes_is_written_down_and_named_while_it_is_there() {
     let device = stage.studio.status()["device"].clone();
     let inputs = stage.studio.call("conductor_list_devices", json!({}))["midi_inputs"].clone();
     assert_eq!(device["alias"], "keys");
-    assert!(device["name"].as_str().unwrap().contains("out-of-mido"), "the port's own name: {device}");
+    assert!(
+        device["name"].as_str().unwrap().contains("out-of-mido"),
+        "the device does not have the name of the port: {device}"
+    );
     assert_eq!(inputs[device["port"].as_u64().unwrap() as usize], device["name"], "{inputs}");
     drop(keys);
     let record = until("the loss is written down", || {

@@ -23,7 +23,7 @@ const INSIDE: &str = "CONDUCTOR_TEST_INSIDE";
 
 /// Runs the calling test again in a child process with its own server name. Returns `Ok` in that
 /// child.
-#[expect(clippy::disallowed_methods, reason = "libjack takes the server's name from the environment")]
+#[expect(clippy::disallowed_methods, reason = "libjack reads the server's name from the environment")]
 fn inside(test: &str, extra: &[(&str, &Path)]) -> Result<String, Output> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(std::env::var(SERVER).unwrap());
@@ -41,7 +41,7 @@ fn inside(test: &str, extra: &[(&str, &Path)]) -> Result<String, Output> {
     if err.contains("SKIP ") {
         std::io::stderr().write_all(err.as_bytes()).unwrap();
     } else {
-        assert_eq!(err, "", "libjack must not write to the terminal");
+        assert_eq!(err, "", "libjack wrote to the terminal");
     }
     Err(output)
 }
@@ -55,7 +55,7 @@ macro_rules! inside {
     };
 }
 
-#[expect(clippy::disallowed_methods, reason = "real time meets a real server")]
+#[expect(clippy::disallowed_methods, reason = "the time stamps are real time")]
 fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
     let start = Instant::now();
     let (changed, lost) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -113,7 +113,7 @@ impl Peer {
             }
             out.push(line);
         }
-        panic!("the peer died after {} messages", out.len());
+        panic!("the peer ended after {} messages", out.len());
     }
 }
 
@@ -183,7 +183,7 @@ fn a_sequencer_is_heard_and_a_dump_hears_us() {
     assert!(heard.len() >= 4 && heard.iter().all(note), "{heard:?}");
     let listed = backend.ports().unwrap();
     assert!(listed.iter().any(|port| port.way == Way::Input && port.id == theirs), "{listed:?}");
-    assert!(listed.iter().all(|port| !port.id.starts_with("conductor:")), "our own ports are not devices");
+    assert!(listed.iter().all(|port| !port.id.starts_with("conductor:")), "our own ports are listed as devices");
     sequencer.kill().unwrap();
     sequencer.wait().unwrap();
     assert!(changed.load(Ordering::Relaxed) > 0);
@@ -218,7 +218,12 @@ fn ten_thousand_paced_messages_arrive_in_order_both_ways() {
     peer.go();
     let heard = collect(&mut receiver, 10_000, Duration::from_secs(60));
     let expected: Vec<Body> = (0..10_000).map(|value| Body::PitchBend { channel: 0, value }).collect();
-    assert!(heard == expected, "{} of 10000, in order: {}", heard.len(), heard.is_sorted_by_key(bend_value));
+    assert!(
+        heard == expected,
+        "received {} of 10000 messages, in order: {}",
+        heard.len(),
+        heard.is_sorted_by_key(bend_value)
+    );
     assert_eq!(receiver.counts().dropped + receiver.counts().merged, 0);
     drop(peer);
 
@@ -279,7 +284,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     send_patiently(output.as_mut(), &END_MARK);
     let heard = peer.heard();
     let first_wrong = heard.iter().zip(&expected).position(|(got, wanted)| got != wanted);
-    assert!(heard == expected, "{} of {}, first wrong: {first_wrong:?}", heard.len(), expected.len());
+    assert!(heard == expected, "received {} of {} messages, first wrong: {first_wrong:?}", heard.len(), expected.len());
 
     let mut peer = Peer::start(python, &["sysex", "out"]);
     let id = jack::wait_for_port("peer").unwrap();
@@ -301,7 +306,11 @@ fn an_unread_burst_is_busy_and_not_lost() {
         (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean.into()).is_ok()).count();
     assert!(taken >= 4000, "{taken}");
     if taken < 200_000 {
-        assert_eq!(output.send(&[0x80, 36, 0], Taint::Clean.into()), Ok(()), "a release has room of its own");
+        assert_eq!(
+            output.send(&[0x80, 36, 0], Taint::Clean.into()),
+            Ok(()),
+            "a release was refused, although space is reserved for releases"
+        );
     }
 }
 
@@ -322,7 +331,7 @@ fn a_server_that_ends_is_noticed_and_its_return_too() {
     let why = backend.connect().unwrap_err();
     assert_eq!(why.cause, Cause::NoServer, "{why}");
     assert!(matches!(backend.ports(), Err(PortError::Unavailable(_))));
-    assert!(receiver.is_abandoned(), "the callback's end is gone with the server");
+    assert!(receiver.is_abandoned(), "the receiver is still connected after the end of the server");
 
     let _second = jack::start(dir.path(), &server, 256).unwrap();
     backend.connect().unwrap();
@@ -351,14 +360,15 @@ fn a_port_that_came_back_before_anyone_looked_is_another() {
         found.map(|it| it.generation)
     };
     let first = plug();
-    let generation = wait_for(PATIENCE, || look(&mut backend)).expect("it is there");
-    assert_eq!(look(&mut backend), Some(generation), "looking changes nothing");
+    let generation = wait_for(PATIENCE, || look(&mut backend)).expect("the port was not found");
+    assert_eq!(look(&mut backend), Some(generation), "listing the ports changed the generation");
     let told = changed.load(Ordering::Relaxed);
     drop(first);
     let _second = plug();
-    wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > told + 1).then_some(())).expect("both are announced");
+    wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > told + 1).then_some(()))
+        .expect("the removed and the new port were not both announced");
     let again = wait_for(PATIENCE, || look(&mut backend).filter(|it| *it != generation));
-    assert!(again.is_some(), "the same name, and another port");
+    assert!(again.is_some(), "the new port has the generation of the old one");
 }
 
 #[test]
@@ -400,7 +410,7 @@ fn without_a_server_the_reason_is_told_and_nothing_is_printed() {
             assert!(backend.connect().is_err() && backend.create_output("x").is_err());
         }
         Err(output) => {
-            assert_eq!(String::from_utf8_lossy(&output.stderr), "", "libjack must not write to the terminal")
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "", "libjack wrote to the terminal")
         }
     }
 }
@@ -440,7 +450,7 @@ fn this_binary_does_not_need_libjack_to_start() {
 /// The period determines the time from one client to another; the median is about half a period.
 /// Slow outliers depend on the machine and are not checked.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "latency is real time")]
+#[expect(clippy::disallowed_methods, reason = "the test measures latency in real time")]
 fn one_way_latency_stays_below_a_period_in_the_median() {
     let server = inside!("one_way_latency_stays_below_a_period_in_the_median");
     let dir = tempfile::tempdir().unwrap();

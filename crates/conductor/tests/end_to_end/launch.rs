@@ -65,13 +65,13 @@ fn a_pad_starts_an_allowed_program_that_outlives_the_daemon() {
     assert_eq!((&ended["tool"], &ended["result"]), (&json!("desktop.launch"), &json!("ok")), "{ended}");
     let mut lines = told.lines();
     let ids: Vec<i32> = lines.next().unwrap().split_whitespace().map(|it| it.parse().unwrap()).collect();
-    assert_eq!(ids[0], ids[1], "it leads a session of its own");
+    assert_eq!(ids[0], ids[1], "the program is not the leader of its own session");
     assert!(told.contains("words one two words"), "{told}");
     assert!(told.contains("XDG_CURRENT_DESKTOP=here") && !told.contains("AWS_SECRET"), "{told}");
     assert_eq!(studio.status()["statistics"]["actions_executed"], 1);
     studio.stop();
     let pid = rustix::process::Pid::from_raw(ids[0]).unwrap();
-    assert!(rustix::process::test_kill_process(pid).is_ok(), "it goes on");
+    assert!(rustix::process::test_kill_process(pid).is_ok(), "the program has ended");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
@@ -137,7 +137,7 @@ fn a_launched_program_has_the_file_limit_of_before_the_daemon() {
     let path = program(folder.path());
     let mapping = config("app", &row(&path)).replace(DEVICES, "");
     let (studio, _) = crate::limits::few_files(300, 2000, &mapping);
-    assert_eq!(open_files(studio.pid()), [2000, 2000], "the daemon raised its own");
+    assert_eq!(open_files(studio.pid()), [2000, 2000], "the daemon did not raise its own limit");
     press(&studio);
     let told = until("the program runs", || std::fs::read_to_string(folder.path().join("told")).ok());
     let pid: u32 = told.split_whitespace().next().unwrap().parse().unwrap();
@@ -147,7 +147,7 @@ fn a_launched_program_has_the_file_limit_of_before_the_daemon() {
     assert_eq!(limits, [300, 2000]);
 }
 
-/// The same for a Pd that the daemon starts: it uses `select`.
+/// A Pd that the daemon starts uses `select`, so it gets the same limit.
 #[test]
 fn a_started_pd_has_the_file_limit_of_before_the_daemon() {
     conductor_testkit::require!(conductor_testkit::real::pd::probe());
@@ -160,6 +160,6 @@ fn a_started_pd_has_the_file_limit_of_before_the_daemon() {
         .flat_map(|it| it.split_whitespace().map(|it| it.parse().unwrap()).collect::<Vec<u32>>())
         .collect();
     let words = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let pd = children.into_iter().find(|it| words(it).contains("-guiport")).expect("a Pd runs");
+    let pd = children.into_iter().find(|it| words(it).contains("-guiport")).expect("no Pd is running");
     assert_eq!(open_files(pd), [300, 2000]);
 }

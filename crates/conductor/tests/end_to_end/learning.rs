@@ -51,9 +51,12 @@ fn learning_ends_with_the_client_that_began_it() {
     assert_eq!((&shown["until"], &shown["let_through"]), (&started["expires_at"], &json!(false)));
     assert!(shown["since"].as_str().unwrap() < shown["until"].as_str().unwrap(), "{shown}");
     let told = model.result("conductor_get_status", &json!({}));
-    assert_eq!(&told["learning"], shown, "both doors say the same");
+    assert_eq!(&told["learning"], shown, "the two doors report different learn sessions");
     let printed = text(&studio.run(&["status"]).stdout);
-    let line = printed.lines().find(|it| it.starts_with("learning ")).expect("the terminal says so too");
+    let line = printed
+        .lines()
+        .find(|it| it.starts_with("learning "))
+        .expect("`conductor status` does not show the learn session");
     assert!(line.contains(shown["until"].as_str().unwrap()), "{line}");
 
     drop(model);
@@ -125,7 +128,11 @@ fn playing_ends_with_the_player_and_what_it_held_is_released() {
     assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x90, 60)));
     kill_process(Pid::from_raw(player.id() as i32).unwrap(), Signal::INT).unwrap();
     player.wait().unwrap();
-    assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "long before its time");
+    assert_eq!(
+        synth.hear().map(|it| (it[0], it[1])),
+        Some((0x80, 60)),
+        "the note was not released when the client ended"
+    );
 }
 
 #[test]
@@ -136,7 +143,11 @@ fn the_daemon_does_not_wait_for_a_player() {
     let mut player = command.args(["send", "pads hand", "on:36 t:59000 off:36"]).spawn().unwrap();
     assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x90, 60)));
     studio.signal(Signal::TERM);
-    assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "released on the way out");
+    assert_eq!(
+        synth.hear().map(|it| (it[0], it[1])),
+        Some((0x80, 60)),
+        "the note was not released when the daemon stopped"
+    );
     // The daemon ends long before the script would.
     until("the daemon ended", || (!studio.home().join("control.sock").exists() && studio.has_ended()).then_some(()));
     let ended = studio.ended();

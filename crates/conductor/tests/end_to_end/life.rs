@@ -27,14 +27,18 @@ fn ending_releases_what_is_held_and_leaves_the_home_clean() {
         hand.play(&[0x90, 36, 100]);
         assert_eq!(synth.hear(), Some(vec![0x90, 60, 100]));
         studio.signal(signal);
-        assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "the note ends before the daemon does");
+        assert_eq!(
+            synth.hear().map(|it| (it[0], it[1])),
+            Some((0x80, 60)),
+            "the note was not released before the daemon ended"
+        );
         assert_eq!(synth.hear(), None);
         let output = studio.ended();
         assert!(output.status.success(), "{signal:?}: {}", text(&output.stderr));
         for socket in ["control.sock", "mcp.sock"] {
             assert!(!studio.home().join(socket).exists(), "{socket}");
         }
-        assert_eq!(studio.up(&[])["ready"], true, "the home is free again");
+        assert_eq!(studio.up(&[])["ready"], true, "the home is still locked");
     }
 }
 
@@ -75,7 +79,7 @@ fn a_second_daemon_on_the_same_home_refuses_and_names_the_first() {
     let second = studio.run(&["up"]);
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains(&format!("pid {}", studio.pid())), "{}", text(&second.stderr));
-    assert_eq!(studio.status()["lifecycle_state"], "Running", "the first daemon still runs");
+    assert_eq!(studio.status()["lifecycle_state"], "Running", "the first daemon does not run any more");
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn another_user_is_turned_away_even_where_the_files_would_let_him_in() {
     let output = stranger(65534);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("closed the connection"), "{}", text(&output.stderr));
-    assert!(stranger(0).status.success(), "the owner is let in through the same files");
+    assert!(stranger(0).status.success(), "the owner was refused");
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn a_new_home_gets_a_configuration_and_an_old_one_is_left_alone() {
     studio.up(&["--demo"]);
     assert_eq!(std::fs::read(studio.config_file()).unwrap(), before);
     let devices = studio.call("conductor_list_devices", json!({}));
-    assert_eq!(devices["midi_inputs"], json!(["keys", "pads"]), "the demo's controllers are there for this run");
+    assert_eq!(devices["midi_inputs"], json!(["keys", "pads"]), "the demo's controllers are missing");
 }
 
 #[test]

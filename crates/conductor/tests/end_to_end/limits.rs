@@ -84,10 +84,10 @@ fn five_hundred_clients_do_not_lock_the_person_out() {
         let answers: Vec<Value> = clients.iter().map(answer).collect();
         let served = answers.iter().filter(|it| it["result"].is_object()).count();
         let refused = answers.iter().filter(|it| it["error"]["message"] == "Too many connections").count();
-        assert_eq!(served + refused, 500, "each is answered: {served} + {refused}");
+        assert_eq!(served + refused, 500, "some connections got no answer: {served} served, {refused} refused");
         assert!(served >= 100, "{served} at {soft}/{hard}");
         if hard > 1024 {
-            assert_eq!(served, 500, "the soft limit is raised");
+            assert_eq!(served, 500, "the soft limit was not raised");
         }
         the_person_gets_in(&studio, "with 500 clients");
         assert!(share_of_a_core(studio.pid()) < 0.5);
@@ -285,7 +285,7 @@ fn subscriptions_are_bounded() {
     }
     let kept = (1000..1400).filter(|id| ask(*id, &format!("conductor://x/{id}"))["error"].is_null()).count();
     assert_eq!(kept, 256);
-    assert!(ask(2000, "conductor://x/1000")["error"].is_null(), "one that is there already");
+    assert!(ask(2000, "conductor://x/1000")["error"].is_null(), "an existing subscription was refused");
     let peak = resident_peak(studio.pid()).unwrap();
     assert!(peak < 250 * MEGABYTE, "{} MB", peak / MEGABYTE);
 }
@@ -363,7 +363,7 @@ fn commands(rows: &[(&str, &str)]) -> String {
     rows.iter().map(row).collect()
 }
 
-/// Child processes with a new session, a new parent, a new environment or other files.
+/// Child processes with a new session, a new parent, a new environment or other open files.
 #[test]
 fn nothing_that_a_command_started_outlives_it() {
     // Each process has its own number, so that the test can find it later.
@@ -422,7 +422,7 @@ fn a_secret_is_not_read_in_pieces() {
                 }
             }
             let all = text(&all).replace("[secret:api]", "");
-            assert_eq!(all, "# settings\nAPI_KEY=\nPORT=1\n", "in pieces of {size} as {encoding}");
+            assert_eq!(all, "# settings\nAPI_KEY=\nPORT=1\n", "wrong content, read in pieces of {size} as {encoding}");
         }
     }
     // The answer to a guessed secret does not show whether the guess is right.
@@ -498,12 +498,12 @@ fn ending_one_http_command_leaves_the_others() {
     let (first, second) = (one.address, other.address);
     assert!(is_open(first) && is_open(second));
     one.end(Signal::TERM);
-    assert!(!is_open(first) && is_open(second), "only its own port");
+    assert!(!is_open(first) && is_open(second), "not exactly the port of the ended command was closed");
     // A third command shares the port of the second. The port stays open while one of them runs.
     let third = Door::open(&studio, second.port());
     assert_eq!(third.address, second);
     other.end(Signal::TERM);
-    assert!(is_open(second), "shared");
+    assert!(is_open(second), "the shared port was closed");
     // Another connection to the human door cannot close the port: only the end of a connection that
     // opened the port closes it.
     assert!(studio.control().ask("http.close", json!({ "address": second.to_string() })).is_err());
@@ -538,12 +538,16 @@ fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
     }
     let kept = std::fs::read_to_string(&file).unwrap();
     studio.up(&[]);
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), kept, "a whole one stays");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), kept, "a complete token was replaced");
     studio.stop();
     let impostor = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let ready = studio.up(&["--http", &impostor.local_addr().unwrap().to_string()]);
     assert!(ready["http"].is_null(), "{ready}");
-    assert_ne!(std::fs::read_to_string(&file).unwrap(), kept, "the other program may have received the old token");
+    assert_ne!(
+        std::fs::read_to_string(&file).unwrap(),
+        kept,
+        "the token was kept, although the other program may have received it"
+    );
     let status = studio.run(&["status"]);
     assert!(text(&status.stdout).contains("new token"), "{}", text(&status.stdout));
 }
@@ -602,13 +606,14 @@ fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
     assert_eq!(saved["path"], json!(path), "{saved}");
     assert_ne!(std::fs::read(&path).unwrap(), old);
     let song = call("live_get_song_overview", json!({})).unwrap();
-    assert_eq!(song["tempo"], 91.5, "the edit was kept: {song}");
+    assert_eq!(song["tempo"], 91.5, "the edit was lost: {song}");
 }
 
 /// The memory of a large configuration is released when a small one replaces it.
 #[test]
 fn a_large_configuration_leaves_no_memory_behind() {
-    // Enough to measure. Loading 60,000 rows twice would need half a minute in a debug build.
+    // Enough rows to measure the memory. Loading 60,000 rows twice would need half a minute in a
+    // debug build.
     const ROWS: usize = 20_000;
     let small = format!("{DEVICES}[[modes]]\nname = \"Play\"\n");
     let mut large = small.clone();

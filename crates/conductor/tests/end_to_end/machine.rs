@@ -79,10 +79,10 @@ fn a_condition_sees_which_programs_run() {
             runs() == wanted
         })
     };
-    assert!(seen(1), "it runs");
+    assert!(seen(1), "the condition does not match the running program");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(seen(0), "it ended");
+    assert!(seen(0), "the condition still matches the ended program");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn learn_shows_what_is_heard_and_gives_a_line_for_the_file() {
         rest.contains("trigger = { ") && rest.contains("note = 36") && rest.contains("device = \"pads\""),
         "{rest}"
     );
-    assert_eq!(studio.status()["statistics"]["actions_executed"], 0, "learning holds actions back");
+    assert_eq!(studio.status()["statistics"]["actions_executed"], 0, "an action was executed during the learn session");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn clients_of_two_sdks_sign_in_and_every_other_token_is_refused() {
         claims[key] = value;
         forge(&issuer, json!({}), &claims)
     };
-    assert_eq!(with(&forge(&issuer, json!({}), &good), &[&at("/tools")]).0, "200", "the forge itself works");
+    assert_eq!(with(&forge(&issuer, json!({}), &good), &[&at("/tools")]).0, "200", "a valid forged token was refused");
     let mut parts = modes.split('.').map(str::to_owned).collect::<Vec<_>>();
     parts[2] = "AAAA".repeat(20);
     for (reason, token, expected) in [

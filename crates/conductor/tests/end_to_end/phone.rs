@@ -209,7 +209,7 @@ fn a_phone_stays_paired_after_a_restart_and_only_a_person_pairs() {
     assert!(log.contains("phone.paired") && log.contains("phone.revoked"));
     assert!(!log.contains(&stage) && !log.contains(&hall));
 
-    // Without TLS there is no listener, and `pair` says what is missing.
+    // Without TLS there is no listener, and the error of `pair` names TLS.
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("schema = 1\n[policy.approval.phone]\nbind = \"{bind}\"\n")).unwrap();
     studio.up(&[]);
@@ -272,7 +272,7 @@ fn a_phone_answers_its_tiers_and_a_topic_says_only_that_something_waits() {
             let (status, body) = decide();
             assert!(status == "403" && body.contains("requests of the tier HardwareIO"), "{status} {body}");
             assert!(call().1.contains("APPROVAL_REQUIRED"));
-            assert!(messages.try_recv().is_err(), "a phone cannot answer, so no message is sent");
+            assert!(messages.try_recv().is_err(), "a message was sent, although no phone can answer");
             continue;
         }
         assert_eq!(state["questions"][0]["id"], id.as_str());

@@ -47,7 +47,7 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     let file = studio.home().join("plugins/counter.js");
     std::fs::write(&file, COUNTER).unwrap();
     let found = until_it_is(&studio, "counter", "disabled");
-    assert_eq!(found["file"], "counter.js", "noticed while the daemon runs");
+    assert_eq!(found["file"], "counter.js", "the daemon did not find the new file");
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "NOT_FOUND");
 
     // Without a terminal, enabling is refused.
@@ -85,7 +85,7 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
         audit
             .lines()
             .any(|it| it.contains("\"principal\":\"mapping:Default/count\"") && it.contains("\"tool\":\"counter.up\"")),
-        "through the pipeline"
+        "the call of the pad is not in the audit log"
     );
     assert!(audit.contains("\"event\":\"plugin.enabled\""));
 
@@ -186,7 +186,7 @@ fn a_new_plugin_works_as_it_is_written() {
     let made = studio.run(&["plugins", "new", "hello"]);
     assert!(made.status.success(), "{made:?}");
     assert!(studio.home().join("plugins/conductor-plugin.d.ts").exists());
-    assert!(!studio.run(&["plugins", "new", "hello"]).status.success(), "an existing file is not overwritten");
+    assert!(!studio.run(&["plugins", "new", "hello"]).status.success(), "an existing file was overwritten");
     assert!(!studio.run(&["plugins", "new", "shell"]).status.success());
     let checked = studio.run(&["--json", "plugins", "check", "hello"]);
     let shown: Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));

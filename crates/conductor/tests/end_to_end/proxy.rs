@@ -18,7 +18,7 @@ fn start(studio: &Studio, stdin: Stdio, stdout: Stdio) -> Child {
         .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the proxy starts")
+        .expect("the proxy could not be started")
 }
 
 fn line(id: u32, method: &str, params: Value) -> Vec<u8> {
@@ -93,7 +93,7 @@ fn the_daemon_takes_the_clients_descriptors_and_says_goodbye() {
             to.write_all(&call_status(id)).expect("written");
             assert_eq!(read(&mut from)["result"]["isError"], json!(false));
         }
-        assert_eq!(bytes_read_by(&proxy), before, "no byte of the client passes through the proxy");
+        assert_eq!(bytes_read_by(&proxy), before, "the proxy has read bytes of the client");
         // A last call, then the end of input: the reply is still sent before the connection closes.
         to.write_all(&call_status(most)).expect("written");
         drop(to);
@@ -163,10 +163,10 @@ fn a_toolset_that_does_not_exist_is_refused_before_anything_is_handed_over() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the proxy starts");
+        .expect("the proxy could not be started");
     assert_eq!(proxy.wait().expect("it ends").code(), Some(2));
     assert!(complaint(&mut proxy).contains("nonsense"));
     let mut said = String::new();
     proxy.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert_eq!(said, "", "stdout belongs to the protocol");
+    assert_eq!(said, "", "the proxy wrote to stdout, which is for the protocol only");
 }

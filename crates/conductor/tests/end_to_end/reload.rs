@@ -39,7 +39,7 @@ fn bad_then_bad_then_good() {
     studio.save(&sends(21).replace("[[modes]]", "[[modes]"));
     let syntax = until("the first fault is told", || error_of(&studio.status()));
     assert!(syntax.starts_with("config.toml:"), "{syntax}");
-    assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]), "the old configuration serves");
+    assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]), "the old configuration is not in force");
 
     studio.save(&format!("{}\n[[modes]]\nname = \"Default\"\n", sends(22)));
     let twice = until("the second fault is told", || error_of(&studio.status()).filter(|it| *it != syntax));
@@ -114,7 +114,7 @@ fn a_mode_that_a_reload_removed_is_gone() {
     });
     let refusal = studio.refused_call("conductor_switch_mode", json!({ "mode": "Mix" }));
     assert_eq!(refusal["code"], "NOT_FOUND");
-    assert_eq!(studio.status()["current_mode"], "Default", "the default mode is taken instead");
+    assert_eq!(studio.status()["current_mode"], "Default", "the default mode is not selected");
 }
 
 #[test]
@@ -296,11 +296,11 @@ fn a_reload_that_the_system_refused_is_tried_again() {
         if told.is_some() {
             break;
         }
-        #[expect(clippy::disallowed_methods, reason = "polling another process, never a proof of timing")]
+        #[expect(clippy::disallowed_methods, reason = "polls another process; no assertion depends on the time")]
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(told.as_ref().is_some_and(|it| it.contains("Too many open files")), "{told:?}");
     prlimit(pid, Resource::Nofile, full).unwrap();
     until("it is read", || (studio.status()["config"]["hash"] == hash_of(&sends(21))).then_some(()));
-    assert_eq!(studio.status()["statistics"]["reloads_failed"], 1, "attempts that end alike are one failure");
+    assert_eq!(studio.status()["statistics"]["reloads_failed"], 1, "equal failed attempts are counted more than once");
 }

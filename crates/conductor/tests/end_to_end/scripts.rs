@@ -1,4 +1,4 @@
-//! Scripts in a real daemon that is killed at every step, or whose child is killed.
+//! Scripts in a real daemon. The daemon or the process of the script is killed at every step.
 
 use crate::studio::{DEVICES, Studio, text, until};
 use conductor::doors::control::client::ClientError;
@@ -48,7 +48,7 @@ fn start(studio: &Studio, code: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// The numbers in the table that begin with this hundred.
+/// The numbers in the table from `hundred` to `hundred + 99`.
 fn inserted(studio: &Studio, hundred: usize) -> Vec<u64> {
     // The first write after a kill rolls the database back to its last transaction.
     call(studio, "database.execute", &json!({ "sql": "DELETE FROM effects WHERE n < 0" }));
@@ -96,7 +96,7 @@ fn a_script_that_is_killed_at_any_step_repeats_no_effect() {
             let ended = ended
                 .into_iter()
                 .find(|it| it["result"] == "done" || it["effect"] == "unknown" || it["code"] == "PLAN_STALE");
-            let ended = ended.expect("the script ends");
+            let ended = ended.expect("the script did not end");
             let rows = inserted(&studio, hundred);
             let mut once = rows.clone();
             once.dedup();
@@ -114,5 +114,5 @@ fn a_script_that_is_killed_at_any_step_repeats_no_effect() {
             }
         }
     }
-    assert!(finished > CALLS, "most scripts continue: {finished} finished, {unknown} unknown");
+    assert!(finished > CALLS, "too few scripts continued: {finished} finished, {unknown} unknown");
 }

@@ -37,9 +37,9 @@ fn the_keyring_of_the_desktop_holds_the_key_and_another_program_can_see_that() {
     let stored = set(&studio, "api", "a-value-of-mine", "--host api.example");
     assert!(stored.status.success(), "{}", text(&stored.stdout));
     assert_eq!(status(&studio)["sentence"], "key held by the OS keychain");
-    let key = ring.lookup("conductor", "master").expect("secret-tool finds it");
-    assert_eq!(key.trim().len(), 44, "32 bytes in base64");
-    assert_eq!(ring.lookup("conductor", "probe"), None, "the probe leaves nothing behind");
+    let key = ring.lookup("conductor", "master").expect("secret-tool does not find the key");
+    assert_eq!(key.trim().len(), 44, "the key is not 32 bytes in base64");
+    assert_eq!(ring.lookup("conductor", "probe"), None, "the probe left an entry behind");
     assert!(!studio.home().join("secrets/key").exists());
     let listed = studio.run(&["secrets", "list"]);
     assert!(text(&listed.stdout).contains("api") && text(&listed.stdout).contains("api.example"));
@@ -49,7 +49,7 @@ fn the_keyring_of_the_desktop_holds_the_key_and_another_program_can_see_that() {
     let nothing = Path::new("/dev/null");
     assert!(
         !at_a_terminal(&studio, "secrets rotate", nothing).status.success(),
-        "decisions are not made with a redirected stdin"
+        "the key was rotated with a redirected stdin"
     );
     let rotated = studio
         .command_of("script")
@@ -96,7 +96,7 @@ fn a_passphrase_is_asked_for_at_the_terminal_of_up_and_nowhere_else() {
     up.args(["up", "--http", "127.0.0.1:0"]);
     let mut terminal = Terminal::start(up);
     terminal.until("not shown");
-    assert!(!terminal.shows_keys(), "silent before anyone can know that it is asked");
+    assert!(!terminal.shows_keys(), "the echo is on when the question is shown");
     terminal.type_in("correct horse\n");
     let shown = terminal.until("Ctrl-C ends it");
     assert!(!shown.contains("correct horse"), "{shown}");

@@ -24,7 +24,9 @@ impl Supervisor<'_> {
     /// Starts the daemon and waits until it reports that it is ready.
     fn start(&self) -> Killed {
         assert_eq!(values(self.unit, "Type"), ["notify"]);
-        let [command] = values(self.unit, "ExecStart")[..] else { panic!("one command: {}", self.unit) };
+        let [command] = values(self.unit, "ExecStart")[..] else {
+            panic!("the unit must have exactly one ExecStart: {}", self.unit)
+        };
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec {command} --http 127.0.0.1:0")]).env("HOME", self.home);
         shell.env("NOTIFY_SOCKET", self.home.join("notify")).env_remove("CONDUCTOR_HOME").env_remove("DISPLAY");
@@ -32,21 +34,23 @@ impl Supervisor<'_> {
         self.notify.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut buffer = [0; 256];
         loop {
-            let length = self.notify.recv(&mut buffer).expect("the daemon reports READY");
+            let length = self.notify.recv(&mut buffer).expect("the daemon did not report READY");
             if text(&buffer[..length]).contains("READY=1") {
                 return daemon;
             }
         }
     }
 
-    /// Waits for the end of the daemon, and starts it again if the unit says so.
+    /// Waits for the end of the daemon. Starts it again if it failed, as `Restart=on-failure` does.
     fn restart(&self, mut daemon: Killed) -> Option<Killed> {
         let status = daemon.0.wait().unwrap();
         assert_eq!(values(self.unit, "Restart"), ["on-failure"]);
         if status.success() {
             return None;
         }
-        let [pause] = values(self.unit, "RestartSec")[..] else { panic!("a pause: {}", self.unit) };
+        let [pause] = values(self.unit, "RestartSec")[..] else {
+            panic!("the unit must have exactly one RestartSec: {}", self.unit)
+        };
         let pause: u64 = pause.strip_suffix("ms").unwrap().parse().unwrap();
         std::thread::park_timeout(Duration::from_millis(pause));
         Some(self.start())
@@ -77,7 +81,7 @@ fn a_killed_daemon_is_back_and_its_log_is_intact() {
         let pid = daemon.0.id();
         let killed = std::time::Instant::now();
         daemon.0.kill().unwrap();
-        daemon = supervisor.restart(daemon).expect("a crash is a failure");
+        daemon = supervisor.restart(daemon).expect("the unit does not restart the daemon after a crash");
         eprintln!("round {round}: ready {} ms after the kill", killed.elapsed().as_millis());
         assert_ne!(daemon.0.id(), pid);
         assert!(conductor(&["status"]).status.success());

@@ -34,11 +34,13 @@ fn examples(page: &str) -> Vec<Example> {
         let parsed = |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
         match words {
             "call" => {
-                let (tool, arguments) = text.split_once(' ').expect("a tool and its arguments");
+                let (tool, arguments) = text.split_once(' ').expect("a call block without arguments");
                 found.push(Example { tool: tool.to_owned(), arguments: parsed(arguments), answer: None });
             }
-            "answer" => found.last_mut().expect("an answer follows a call").answer = Some(parsed(&text)),
-            other => assert!(other.starts_with("js plugin="), "a block that no test runs: {other}"),
+            "answer" => {
+                found.last_mut().expect("an answer block without a call before it").answer = Some(parsed(&text))
+            }
+            other => assert!(other.starts_with("js plugin="), "no test runs this block: {other}"),
         }
     }
     found
@@ -65,7 +67,7 @@ fn every_example_of_every_skill_runs() {
     for skill in &skills::ALL {
         let examples = examples(skill.text);
         assert!(!examples.is_empty(), "{} has no example", skill.name());
-        assert!(examples.iter().any(|it| it.answer.is_some()), "{} checks no answer", skill.name());
+        assert!(examples.iter().any(|it| it.answer.is_some()), "no example of {} has an answer", skill.name());
         let mut studio = Studio::empty();
         studio.up(&["--demo"]);
         for (words, source) in blocks(skill.text) {

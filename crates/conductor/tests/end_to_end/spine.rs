@@ -1,5 +1,5 @@
-//! The basic path: MIDI bytes arrive at an input, and an action is sent to an output. In another
-//! mode, the same bytes cause another action.
+//! The basic path: MIDI bytes arrive at an input, and a mapping sends a message to an output. In
+//! another mode, the same bytes cause another message.
 
 use crate::studio::{DEVICES, Studio};
 use serde_json::json;
@@ -126,7 +126,7 @@ fn what_is_sent_wrongly_is_refused_whole_and_names_the_message() {
     let refusal = studio.refusal("play", json!({ "port": "synth", "messages": messages }));
     assert_eq!((&refusal["code"], &refusal["subject"]), (&json!("BAD_INPUT"), &json!("/messages/2")));
     studio.ask("play", json!({ "port": "synth", "messages": [[0xB0, 9, 9]] }));
-    assert_eq!(synth.hear(), Some(vec![0xB0, 9, 9]), "nothing of the refused ones was sent");
+    assert_eq!(synth.hear(), Some(vec![0xB0, 9, 9]), "a refused message was sent");
 
     let refusal = studio.refusal("play", json!({ "port": "sinth", "messages": [[0xF8]] }));
     assert_eq!(refusal["code"], "NOT_FOUND");

@@ -247,7 +247,7 @@ pub fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        #[expect(clippy::disallowed_methods, reason = "polling another process, never a proof of timing")]
+        #[expect(clippy::disallowed_methods, reason = "polls another process; no assertion depends on the time")]
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     panic!("never came true: {what}");

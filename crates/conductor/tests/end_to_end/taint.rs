@@ -71,7 +71,7 @@ fn next_seq(studio: &Studio) -> u64 {
     studio.call("conductor_get_trace", json!({ "limit": 1 }))["next_seq"].as_u64().unwrap()
 }
 
-/// The first outcome of `command` since then, and its reason.
+/// The first outcome of `command` from the trace record `since` on, and its reason.
 fn outcome(studio: &Studio, what: &str, since: u64) -> (String, String) {
     until(what, || {
         let trace =
@@ -334,7 +334,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     let peer = require!(stage.peer(&["play", "theirs"]));
     stage.until_connected("peer", true);
     peer.say("90 3c 64");
-    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "it plays notes");
+    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "the program cannot play notes");
     peer.say("90 3d 64");
     until("it switches modes", || (studio.status()["current_mode"] == "Mix").then_some(()));
     let why = is_held_back(studio, &mark, "a port of another program", || peer.say("90 3e 64"));

@@ -54,7 +54,7 @@ fn other_machines_connect_only_over_tls() {
         assert!(shown.ends_with(&format!("\n{version} 200")), "{shown} {}", text(&answer.stderr));
         assert!(shown.contains("\"result\""), "{shown}");
     }
-    // A client that does not know the certificate does not connect.
+    // A client that does not trust the certificate does not connect.
     let stranger = Command::new("curl").args(["-sS", "--max-time", "20", &format!("{base}/health")]).output().unwrap();
     assert!(!stranger.status.success() && text(&stranger.stderr).contains("certificate"), "{}", text(&stranger.stderr));
     // Plain HTTP is refused with a clear reason, even with a valid token.
@@ -490,7 +490,7 @@ fn every_command_of_the_page_runs_with_its_configuration() {
     });
 
     let keys_of = |rig: &Studio| -> Value {
-        serde_json::from_slice(&rig.run(&["--json", "rigs", "key"]).stdout).expect("the keys of a rig")
+        serde_json::from_slice(&rig.run(&["--json", "rigs", "key"]).stdout).expect("the keys of the rig are not JSON")
     };
     let (own, other) = (keys_of(&studio), keys_of(&Studio::empty()));
     let keys = [("UAB...", &other["key"]), ("UCD...", &own["key"]), ("UEF...", &own["decider"])];

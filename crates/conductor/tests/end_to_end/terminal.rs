@@ -56,9 +56,9 @@ fn the_daemon_on_a_terminal_asks_there() {
     assert_eq!(
         &labels[labels.len() - 6..],
         ["until", "In", "port", "tool", "tier", "Allow"],
-        "the head again: {shown}"
+        "the most important facts are not repeated at the end: {shown}"
     );
-    assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "deceptive characters are escaped: {shown}");
+    assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "deceptive characters are not escaped: {shown}");
     assert!(!without_colours(&shown).contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     terminal.type_in("maybe\n");
     terminal.until("type y or n: ");
@@ -109,8 +109,8 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     hand.play(&[0x90, 36, 100]);
     hand.play(&[0x90, 41, 100]);
     let shown = terminal.until("on:41@100 ");
-    assert!(shown.contains("pads on:36@100 kick Note fired SendMidi"), "what fired: {shown}");
-    assert!(terminal.until(" us)").contains("no_match"), "and what did not");
+    assert!(shown.contains("pads on:36@100 kick Note fired SendMidi"), "the fired mapping is not shown: {shown}");
+    assert!(terminal.until(" us)").contains("no_match"), "the event without a mapping is not shown");
     let figures = terminal.until("(of the last ");
     assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
     // Changes that are not caused by an event are shown too.
@@ -135,7 +135,11 @@ fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
     terminal.until("Allow this once? y or n: ");
     assert_eq!(script.answer()["error"]["data"]["code"], "APPROVAL_REQUIRED");
     say_yes(&mut terminal, "allowed");
-    assert_eq!(script.call("conductor_send_sysex", &sysex(3))["result"]["status"], "confirmed", "repeated, it runs");
+    assert_eq!(
+        script.call("conductor_send_sysex", &sysex(3))["result"]["status"],
+        "confirmed",
+        "the repeated call did not run"
+    );
 }
 
 #[test]
@@ -147,8 +151,11 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     assert_eq!(data["code"], "APPROVAL_REQUIRED");
     let short = data["short"].as_str().unwrap();
     let hint = data["hint"].as_str().unwrap();
-    assert!(hint.contains("in the Conductor console or in a terminal of their own"), "both places: {data}");
-    assert!(!hint.contains("approvals allow"), "no command ready to paste: {data}");
+    assert!(
+        hint.contains("in the Conductor console or in a terminal of their own"),
+        "the hint does not name both places: {data}"
+    );
+    assert!(!hint.contains("approvals allow"), "the hint contains a command to paste: {data}");
     let plan =
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "Mix" }] }));
     let plan_id = plan["result"]["plan_id"].as_str().unwrap();
@@ -184,7 +191,11 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         let refused = bare(method, params);
         assert_eq!(refused["error"]["data"]["code"], "DENIED", "{method}: {refused}");
     }
-    assert_eq!(bare("pending.show", json!({ "id": short }))["result"]["state"], "pending", "reading needs no person");
+    assert_eq!(
+        bare("pending.show", json!({ "id": short }))["result"]["state"],
+        "pending",
+        "reading was refused without a person"
+    );
     assert_eq!(bare("pending.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
@@ -226,10 +237,10 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     let (code, said) = person(&["approvals", "allow", "ZZZZ-ZZZZ"]);
     assert!(code == Some(1) && said.contains("no approval"), "{said}");
     let (code, said) = person(&["approvals", "allow", &short, "--any-args"]);
-    assert_eq!(code, Some(1), "SysEx is allowed one by one: {said}");
+    assert_eq!(code, Some(1), "SysEx was allowed with any arguments: {said}");
     assert_eq!(person(&["approvals", "allow", &short, "--for", "soon"]).0, Some(1));
     assert_eq!(person(&["approvals", "allow", &short]).0, Some(0));
-    assert_eq!(person(&["approvals", "deny", &short]).0, Some(0), "a yes that was not used yet can be taken back");
+    assert_eq!(person(&["approvals", "deny", &short]).0, Some(0), "an unused approval could not be withdrawn");
     assert_eq!(script.call("conductor_send_sysex", &sysex(1))["error"]["data"]["code"], "DENIED");
 
     let parked = script.call("conductor_send_sysex", &sysex(2));
@@ -237,7 +248,7 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     assert_eq!(person(&["approvals", "allow", &short]).0, Some(0));
     assert_eq!(script.call("conductor_send_sysex", &sysex(2))["result"]["status"], "confirmed");
     let (code, said) = person(&["approvals", "deny", &short]);
-    assert_eq!(code, Some(1), "a used approval cannot be used again: {said}");
+    assert_eq!(code, Some(1), "a used approval could be denied: {said}");
 }
 
 /// `approvals list --watch` shows open and new questions, and a call waits for its answer.
@@ -254,7 +265,11 @@ fn someone_who_watches_is_asked() {
     script.ask("conductor_send_sysex", &sysex(2));
     watch.until("Allow this call once? [y/N]");
     say_yes(&mut watch, "allowed");
-    assert_eq!(script.answer()["result"]["status"], "confirmed", "the call waited while a person was present");
+    assert_eq!(
+        script.answer()["result"]["status"],
+        "confirmed",
+        "the call did not wait, although a person was present"
+    );
 }
 
 #[test]
@@ -293,7 +308,7 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
     let (_, said) = person(&["status"]);
     assert!(said.contains("2 wait for you"), "{said}");
     let told = studio.ask("call", json!({ "tool": "conductor_get_status" }));
-    assert_eq!(told["pending_plans"], 2, "the tool says the same");
+    assert_eq!(told["pending_plans"], 2, "the tool reports another number of plans");
 
     let (_, said) = person(&["plans", "list"]);
     assert_eq!(said.lines().filter(|it| it.contains("pending")).count(), 2, "{said}");
@@ -302,7 +317,10 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
     let (code, said) = person(&["plans", "apply", &first]);
     assert!(code == Some(0) && said.starts_with("applied"), "{said}");
     let (code, said) = person(&["plans", "apply", &second]);
-    assert!(code == Some(1) && said.contains("stale") || said.contains("changed"), "made on another file: {said}");
+    assert!(
+        code == Some(1) && said.contains("stale") || said.contains("changed"),
+        "the stale plan was not refused: {said}"
+    );
     assert_eq!(person(&["plans", "apply", &first]).0, Some(1), "once");
     let after = std::fs::read_to_string(studio.config_file()).unwrap();
     assert!(after.contains("# The first comment stays.") && after.contains("Mix"), "{after}");

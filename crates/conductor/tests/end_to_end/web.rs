@@ -146,7 +146,7 @@ fn a_certificate_nobody_trusts_is_refused_and_one_of_a_trusted_authority_is_not(
     assert_eq!(fetch(&server, Some(&stranger.file("ca.pem")), "localhost").unwrap_err()["code"], "DENIED");
     let misnamed = fetch(&server, Some(&authority), "127.0.0.1").unwrap_err();
     assert_eq!(misnamed["code"], "DENIED", "{misnamed}");
-    assert_eq!(server.asked(), 0, "nothing was sent before the certificate was looked at");
+    assert_eq!(server.asked(), 0, "a request was sent before the certificate was verified");
 
     let page = fetch(&server, Some(&authority), "localhost").unwrap();
     assert_eq!((&page["status"], &page["content"]), (&json!(200), &json!("over tls")));

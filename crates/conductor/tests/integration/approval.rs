@@ -29,7 +29,7 @@ fn error(reply: &Reply) -> &ToolError {
 }
 
 fn approval(reply: &Reply) -> Uuid {
-    let question = error(reply).extras.question.as_ref().expect("an open question");
+    let question = error(reply).extras.question.as_ref().expect("the reply contains no open question");
     Uuid::parse_str(&question.approval_id).expect("an id")
 }
 
@@ -52,7 +52,7 @@ async fn parked_then_allowed_then_repeated_runs_exactly_once() {
     assert_eq!(error(&first).code, Code::ApprovalRequired);
     assert!(error(&first).hint.contains("in the Conductor console or in a terminal"), "{}", error(&first).hint);
     let id = approval(&first);
-    assert_eq!(approval(&danger(&studio, "x").await), id, "the same question, not a second one");
+    assert_eq!(approval(&danger(&studio, "x").await), id, "the same call created a second question");
     studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     let hundred = futures_util::future::join_all((0..20).map(|_| danger(&studio, "x"))).await;
     assert_eq!(hundred.iter().filter(|it| ran(it)).count(), 1);
@@ -61,7 +61,7 @@ async fn parked_then_allowed_then_repeated_runs_exactly_once() {
         matches!(it, Written::Outcome(facts, outcome) if outcome.result == AuditResult::Ok
             && facts.approval.as_ref().is_some_and(|it| it.id == id && it.by == "person:1000"))
     });
-    assert!(linked, "the record names the yes it ran under");
+    assert!(linked, "the record does not name its approval");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn someone_is_there_so_the_call_is_held() {
             }
             tokio::task::yield_now().await;
         };
-        assert_eq!(studio.studio.traffic.running(), 0, "a person thinks: the slot is free");
+        assert_eq!(studio.studio.traffic.running(), 0, "the slot is still in use while a person is asked");
         // A second identical call does not wait.
         assert_eq!(
             approval(
@@ -191,7 +191,7 @@ async fn someone_is_there_so_the_call_is_held() {
         match answer {
             "yes" => assert_eq!(state, Some(State::Used)),
             "no" => assert_eq!(state, Some(State::Denied)),
-            _ => assert_eq!(state, Some(State::Pending), "the question stays"),
+            _ => assert_eq!(state, Some(State::Pending), "the question is not open any more"),
         }
         let _ = news.try_recv();
     }
@@ -373,7 +373,7 @@ async fn whoever_cannot_show_a_form_or_may_not_answer_is_never_sent_one() {
     client.initialize_as("2025-11-25", json!({})).await;
     let id = client.start("tools/call", call_params("x")).await;
     let next = client.next().await;
-    assert_eq!(next["id"], id, "the reply, not a form");
+    assert_eq!(next["id"], id, "the client received a form before the reply");
     parked(&next);
     // By default, a HardwareIO tool needs a local approver, even if the client can show dialogs.
     let studio = TestStudio::new();
@@ -396,10 +396,7 @@ async fn a_model_cannot_say_yes() {
     let mut first = call_params("x");
     first["inputResponses"] = json!({ "approve": { "action": "accept", "content": { "approve": true } } });
     let reply = client.request("tools/call", modern_with(first, forms())).await;
-    assert_eq!(
-        reply["result"]["resultType"], "input_required",
-        "an answer before the question changes nothing: {reply}"
-    );
+    assert_eq!(reply["result"]["resultType"], "input_required", "an answer before the question was accepted: {reply}");
     for extra in ["confirm", "approve", "approval_id"] {
         let mut params = call_params("x");
         params["arguments"][extra] = json!(true);

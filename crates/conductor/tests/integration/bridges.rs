@@ -37,7 +37,7 @@ impl Impostor {
     fn got(&self, says: &str) -> Vec<u8> {
         self.0.set_nonblocking(true).expect("set");
         let mut caller: TcpStream =
-            wait_for(PATIENCE, || self.0.accept().ok().map(|it| it.0)).expect("it did not dial");
+            wait_for(PATIENCE, || self.0.accept().ok().map(|it| it.0)).expect("the bridge did not connect");
         caller.set_nonblocking(false).expect("set");
         caller.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
         let _ = caller.write_all(says.as_bytes());
@@ -73,9 +73,9 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     let helper = attach::install(&home, &RandomIds).expect("written");
     let first = fs::read_to_string(&file).expect("written");
     let words: Vec<&str> = first.trim_end().trim_end_matches(';').split(' ').collect();
-    assert!(!fs::read_to_string(&helper).expect("there").contains(words[1]), "the helper holds no secret");
+    assert!(!fs::read_to_string(&helper).expect("there").contains(words[1]), "the helper patch contains a secret");
     host.stop();
-    assert!(!file.exists(), "a stop removes the address");
+    assert!(!file.exists(), "a stop did not remove the address file");
     drop(host);
     // After kill -9 the address file still exists, and any program may have taken the port.
     let impostor = Impostor::new();
@@ -101,8 +101,8 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     for _ in 0..2 {
         let host = pd_host(&tools);
         let now = fs::read_to_string(&file).expect("written");
-        assert!(words.iter().all(|it| !now.contains(it)), "port and tokens are new");
-        assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the helper did not dial in");
+        assert!(words.iter().all(|it| !now.contains(it)), "the port or a token was used again");
+        assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the helper patch did not connect");
         host.stop();
     }
 }
@@ -117,7 +117,7 @@ async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again(
     assert_eq!(mode(&file), 0o600);
     let mut stale: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
     host.stop();
-    assert!(!file.exists(), "a stop removes the address");
+    assert!(!file.exists(), "a stop did not remove the address file");
     drop(host);
     let impostor = Impostor::new();
     stale["port"] = json!(impostor.port());
@@ -143,8 +143,11 @@ async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again(
     for _ in 0..2 {
         let host = max_host(&tools);
         let now: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
-        assert!(["port", "token", "secret"].iter().all(|it| now[it] != stale[it]), "all are new");
-        assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+        assert!(
+            ["port", "token", "secret"].iter().all(|it| now[it] != stale[it]),
+            "the port, the token or the secret was used again"
+        );
+        assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the bridge did not connect");
         host.stop();
     }
 }
@@ -156,7 +159,7 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
     let met = rendezvous::read(&home).expect("a rendezvous");
     live.crash();
     let file = rendezvous::path(&home);
-    assert!(file.exists(), "a crash leaves it behind");
+    assert!(file.exists(), "the file is missing after a crash");
     let mut client = stage.client().await;
     let lies = [
         String::new(),
@@ -166,7 +169,7 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
     ];
     let port = met.port;
     for says in lies {
-        let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is in use");
         let heard = std::thread::spawn({
             let says = says.clone();
             move || Impostor(listener).got(&says)
@@ -177,7 +180,7 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
     }
     // An impostor that knows the token does not receive the secret in the hello message, and its
     // answer is rejected.
-    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is in use");
     let says = format!(
         "{}\n{}\n",
         json!({ "token": met.token, "nonce": "n" }),

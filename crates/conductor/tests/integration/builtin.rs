@@ -105,7 +105,7 @@ impl ExternalTools {
 fn ended(outcome: Outcome) -> Result<Value, ToolError> {
     match outcome {
         Outcome::Done(done) => done.map(|it| it.value),
-        Outcome::Cancelled | Outcome::Ask { .. } => panic!("no such end here"),
+        Outcome::Cancelled | Outcome::Ask { .. } => panic!("the call was cancelled or needs an answer"),
     }
 }
 
@@ -267,7 +267,7 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
     let asked = fixture.call("shell.exec", touched.clone()).await.unwrap_err().extras.question.unwrap();
     let record = studio.approvals.get(asked.approval_id.parse().unwrap()).unwrap();
     let runs = record.facts.iter().find(|it| it.label == "runs").unwrap();
-    assert!(runs.text.starts_with("/usr/bin/touch /"), "the whole command line is shown: {}", runs.text);
+    assert!(runs.text.starts_with("/usr/bin/touch /"), "the command line is not shown in full: {}", runs.text);
     studio.approvals.allow(studio, record.id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
     assert_eq!(fixture.call("shell.exec", touched).await.unwrap()["exit_code"], 0);
     assert!(fixture.path("made.txt").exists());
@@ -292,7 +292,7 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
     }
     std::os::unix::fs::symlink("/etc/passwd", fixture.path("link")).unwrap();
     let link = fixture.call("shell.exec", json!({ "command": "show", "args": { "file": "link" } })).await.unwrap_err();
-    assert_eq!(link.code, Code::Denied, "a link out of the root is no path in it");
+    assert_eq!(link.code, Code::Denied, "a link to a path outside the root was accepted");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,7 +313,7 @@ async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_st
     let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", json!({ "command": "hang" }));
     let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
     let found = tokio::task::block_in_place(|| wait_for(PATIENCE, || grandchild("sleep")));
-    let child = found.expect("the command started its child");
+    let child = found.expect("the command did not start its child process");
     time.advance(std::time::Duration::from_millis(400));
     let late = running.await.unwrap().unwrap_err();
     assert_eq!(late.code, Code::Timeout, "{late:?}");
@@ -449,7 +449,11 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     let got = fixture.call("web.fetch", json!({ "url": format!("http://{address}/page") })).await.unwrap();
     assert_eq!((got["content"].as_str(), got["status"].as_u64()), (Some("a page"), Some(200)));
     let post = json!({ "url": format!("http://{address}/echo"), "method": "POST", "body": "hello" });
-    assert_eq!(fixture.agreed("web.fetch", post).await.unwrap()["content"], "hello", "a POST is always asked about");
+    assert_eq!(
+        fixture.agreed("web.fetch", post).await.unwrap()["content"],
+        "hello",
+        "the POST did not return the sent text"
+    );
     let other = fixture.call("web.fetch", json!({ "url": "https://other.example/" })).await.unwrap_err();
     assert_eq!(other.code, Code::ApprovalRequired);
     let private = fixture.agreed("web.fetch", json!({ "url": "https://127.0.0.1:1/" })).await.unwrap_err();
@@ -624,7 +628,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         assert_eq!(code(&fixture, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
         let facts = question(&fixture);
         let labels: Vec<&str> = facts.iter().map(|it| it.0.as_str()).collect();
-        assert_eq!(&labels[..3], ["file", "folder", "there now"], "the target comes first");
+        assert_eq!(&labels[..3], ["file", "folder", "there now"], "the question does not start with the target");
         assert_eq!(
             facts[0].1,
             fixture
@@ -636,11 +640,11 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         );
         assert_eq!(facts[2].1, "nothing");
         assert!(fact(&facts, "summary").contains("\"run-at-login.sh\""), "{facts:?}");
-        assert!(fact(&facts, "difference").contains(payload), "decoded, and its end is seen: {facts:?}");
+        assert!(fact(&facts, "difference").contains(payload), "the decoded content or its end is not shown: {facts:?}");
         let record = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().cloned()).unwrap();
         let full = fixture.studio.studio.approvals.full(&record).await.unwrap();
         let whole = full.iter().find(|it| it.label == "difference").unwrap();
-        assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full has all of it");
+        assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full does not show the whole content");
     }
     // The question about overwriting a file shows the change of its content.
     let fixture = ExternalTools::new(FILES);

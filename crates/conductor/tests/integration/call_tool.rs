@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 fn studio(policy: Policy, settings: Settings) -> TestStudio {
     let studio = TestStudio::with(policy, settings);
     let added = |catalog: &mut conductor_gateway::tools::catalog::Catalog| {
-        catalog.add(Tool::new(daemon::call_tool()).expect("a sound tool")).expect("a new name");
+        catalog
+            .add(Tool::new(daemon::call_tool()).expect("a sound tool"))
+            .expect("the name of the tool is already used");
     };
     studio.studio.edit_catalog(added);
     studio
@@ -154,7 +156,7 @@ proptest! {
             let ways = ways.iter().map(|it| match it {
                 Written::Intent(facts) | Written::Outcome(facts, _) => facts.via,
             });
-            prop_assert!(ways.into_iter().all(|it| it == Some(AuditVia::CallTool)), "every record names the way");
+            prop_assert!(ways.into_iter().all(|it| it == Some(AuditVia::CallTool)), "a record does not name conductor_call_tool");
             Ok(())
         })?;
     }
@@ -195,7 +197,7 @@ async fn nesting_mappings_and_plugins_are_refused_and_recorded() {
     }
     assert_eq!(studio.runs.of(tools::ECHO), 1);
     let outcomes = studio.journal.written().iter().filter(|it| matches!(it, Written::Outcome(..))).count();
-    assert_eq!(outcomes, 9, "every refusal is in the log");
+    assert_eq!(outcomes, 9, "a refusal is not in the log");
 }
 
 /// `--tools`, `--exclude-tools` and `--read-only` remove tools for `conductor_call_tool` too.
@@ -219,5 +221,5 @@ async fn a_removed_tool_cannot_be_called_through_it() {
     assert_eq!(run(Toolset::All.less(Some(parse(&["patch"])), None), tools::PICTURE).await, "NOT_FOUND");
     assert_eq!(run(parse(&["test_echo", "conductor_call_tool"]), tools::ECHO).await, "ok");
     assert_eq!(run(parse(&["test_echo", "conductor_call_tool"]), tools::SET).await, "NOT_FOUND");
-    assert_eq!(run(parse(&["test_echo"]), tools::ECHO).await, "NOT_FOUND", "the wrapper itself is removed");
+    assert_eq!(run(parse(&["test_echo"]), tools::ECHO).await, "NOT_FOUND", "conductor_call_tool is not removed");
 }

@@ -115,7 +115,7 @@ async fn a_secret_comes_out_of_no_call() {
         if known {
             assert_eq!(found, [const { Vec::<String>::new() }; 3], "{out}");
             assert!(out.matches("[secret:bird]").count() >= 20, "{out}");
-            assert!(written.contains("[secret:bird]"), "full detail records arguments, scrubbed");
+            assert!(written.contains("[secret:bird]"), "the records do not contain the scrubbed arguments");
         } else {
             // Negative control: a value that is not registered as a secret is in the replies, in
             // the records and in the questions.
@@ -162,7 +162,7 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
     ];
     for (tool, arguments) in attempts {
         let refused = fixture.call(tool, arguments.clone()).await.unwrap_err();
-        assert_eq!(refused.code, Code::Denied, "{tool} {arguments}: nobody is asked either");
+        assert_eq!(refused.code, Code::Denied, "{tool} {arguments}: the call was not refused, or a person was asked");
         assert!(refused.message.contains("stored secret"), "{refused:?}");
     }
     assert!(!fixture.path("x").exists());
@@ -172,7 +172,7 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
         .approvals
         .store()
         .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
-    assert_eq!(asked, 1, "the question of the negative control alone");
+    assert_eq!(asked, 1, "a person was asked about more than the negative control");
 }
 
 /// MCP clients also receive progress, log messages and resource notifications. None of them may
@@ -251,5 +251,5 @@ fn a_panic_does_not_tell_it() {
     let clean = said("canary::a_panic_in_a_child");
     assert!(clean.contains("[secret:bird]") && leaks(&clean).is_empty(), "{clean}");
     let naive = said("canary::a_panic_in_a_child_without_the_hook");
-    assert!(!leaks(&naive).is_empty(), "negative control: {naive}");
+    assert!(!leaks(&naive).is_empty(), "negative control: no secret was found: {naive}");
 }

@@ -17,7 +17,7 @@ fn definition(name: &'static str, tier: Tier) -> Definition {
 }
 
 fn tool(definition: Definition) -> Tool {
-    Tool::new(definition).expect("a valid definition")
+    Tool::new(definition).expect("the definition is not valid")
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_pin_follows_what_a_person_saw_and_nothing_else() {
     all.push(base);
     all.sort();
     all.dedup();
-    assert_eq!(all.len(), 7, "each differs from the base and from the others");
+    assert_eq!(all.len(), 7, "two different tools have the same pin");
     // The order of keys in a schema does not change the pin.
     let one = pin(&|it| it.input_schema = json!({ "type": "object", "additionalProperties": false }).into());
     let two = pin(&|it| it.input_schema = json!({ "additionalProperties": false, "type": "object" }).into());
@@ -87,9 +87,13 @@ fn a_toolset_is_toolsets_and_exact_names() {
     assert_eq!(names(&["patch"]), [tools::PICTURE]);
     assert_eq!(names(&["patch", "test_echo"]), [tools::ECHO, tools::PICTURE]);
     assert_eq!(names(&["test.echo"]), [tools::ECHO]);
-    assert_eq!(names(&["all", "patch"]).len(), catalog.tools().count() - 1, "all but the hidden one");
+    assert_eq!(
+        names(&["all", "patch"]).len(),
+        catalog.tools().count() - 1,
+        "`all` lacks a tool, or contains the hidden one"
+    );
     assert_eq!(parse(&["pach"]).map_err(|it| it.name), Err("pach".to_owned()));
-    let nothing = parse(&["live"]).expect("a toolset without tools");
+    let nothing = parse(&["live"]).expect("a toolset without tools was refused");
     assert_eq!((catalog.resources(&nothing).count(), catalog.prompts(&nothing).count()), (0, 0));
 }
 
@@ -99,7 +103,10 @@ fn a_mistyped_name_finds_its_neighbours() {
     assert_eq!(catalog.nearest("test.ehco", &Toolset::All).first().map(String::as_str), Some(tools::ECHO));
     assert_eq!(catalog.nearest("ECHO", &Toolset::All), [tools::ECHO]);
     assert_eq!(catalog.nearest("zzzzzzzzzzzzzz", &Toolset::All), Vec::<String>::new());
-    assert!(!catalog.nearest("test.hiden", &Toolset::All).contains(&tools::HIDDEN.to_owned()), "hidden stays hidden");
+    assert!(
+        !catalog.nearest("test.hiden", &Toolset::All).contains(&tools::HIDDEN.to_owned()),
+        "a suggestion contains the hidden tool"
+    );
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn fourteen_clients_and_one_without_a_file() {
         let mut files: Vec<PathBuf> = with_files().map(|it| desk.file(it)).collect();
         files.sort();
         files.dedup();
-        assert_eq!(files.len(), 14, "each client has its own file on {platform:?}");
+        assert_eq!(files.len(), 14, "two clients share a file on {platform:?}");
     }
 }
 
@@ -113,12 +113,12 @@ fn a_realistic_file_is_merged_and_restored_byte_for_byte() {
         assert_eq!(others, old, "{}", client.name);
         assert_eq!(client.launch_of(&entry), Some(launch(None)), "{}", client.name);
         let mut rest = after.chars();
-        assert!(before.chars().all(|wanted| rest.any(|it| it == wanted)), "{}: only insertions", client.name);
+        assert!(before.chars().all(|wanted| rest.any(|it| it == wanted)), "{}: existing text was changed", client.name);
         assert_eq!(after.contains("\r\n"), before.contains("\r\n"));
         assert_eq!(after.starts_with('\u{feff}'), before.starts_with('\u{feff}'));
 
         assert_eq!(setup::apply(client, &desk.places, &launch(None)).unwrap(), Done::Unchanged { file: file.clone() });
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), after, "the second time nothing changes");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), after, "the second set-up changed the file");
         // A later set-up with another view replaces only the command.
         setup::apply(client, &desk.places, &launch(Some("stage"))).unwrap();
         let (_, status) = setup::status(client, &desk.places).unwrap();
@@ -285,7 +285,7 @@ fn skills_are_copied_updated_and_removed_but_never_taken_from_a_person() {
         skill_folders::remove(&folder).unwrap();
         assert_eq!(files_in(desk.folder.path()), untouched, "{}", client.name);
     }
-    assert!(readers >= 9, "{readers} clients read folders");
+    assert!(readers >= 9, "only {readers} clients read skills from a folder");
 }
 
 /// A program of `clients/loaders`, or a skip.
@@ -404,5 +404,5 @@ fn the_settings_folder_of_windows_may_be_on_another_drive() {
         let file = desk.file(Client::named(name).unwrap());
         assert!(file.starts_with("D:\\Profiles\\ada") && file.ends_with(end), "{}", file.display());
     }
-    assert!(desk.file(Client::named("cursor").unwrap()).starts_with(desk.home()), "it is in the home folder");
+    assert!(desk.file(Client::named("cursor").unwrap()).starts_with(desk.home()), "the file is not in the home folder");
 }

@@ -232,7 +232,7 @@ fn a_link_opens_one_console_and_a_prefetch_does_not_use_it_up() {
         let page = stage.block_on(send(stage.address, &request(stage.address, "GET", "/", &[], "")));
         assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
         let head = stage.block_on(send(stage.address, &request(stage.address, "GET", "/console/login", &OWN, "")));
-        assert_eq!(head.status, 405, "a link is exchanged by POST only");
+        assert_eq!(head.status, 405, "a link was exchanged by GET");
     }
     for wrong in ["", "guess", &secret[1..]] {
         assert_eq!(stage.block_on(stage.log_in(wrong)).status, 401);
@@ -242,7 +242,7 @@ fn a_link_opens_one_console_and_a_prefetch_does_not_use_it_up() {
     assert_eq!((again.status, again.header("www-authenticate")), (401, None), "a replayed link");
     assert!(again.header("set-cookie").is_none());
     assert!(stage.log().contains("\"event\":\"console.opened\"") && stage.log().contains("\"event\":\"auth.failed\""));
-    assert!(!stage.log().contains(&secret), "no record has the secret");
+    assert!(!stage.log().contains(&secret), "a record contains the secret");
 }
 
 #[test]
@@ -263,16 +263,28 @@ fn no_route_answers_without_the_key_or_to_another_page() {
             assert_eq!(ask(&[key, json, ("Sec-Fetch-Site", site)]), 403, "{path} {site}");
         }
         assert_eq!(ask(&[key, json]), 403, "{path}");
-        assert_eq!(ask(&[key, json, OWN[0], OWN[0]]), 403, "{path} says it twice");
-        assert_eq!(ask(&[key, json, OWN[0], ("Origin", &other)]), 403, "{path} from another server");
-        assert_eq!(ask(&[key, json, OWN[0], ("Origin", "null")]), 403, "{path} from a frame without an origin");
-        assert_eq!(ask(&[key, json, OWN[0], ("Host", "evil.example")]), 403, "{path} by another name");
+        assert_eq!(ask(&[key, json, OWN[0], OWN[0]]), 403, "{path} with the header twice was not refused");
+        assert_eq!(ask(&[key, json, OWN[0], ("Origin", &other)]), 403, "{path} from another server was not refused");
+        assert_eq!(
+            ask(&[key, json, OWN[0], ("Origin", "null")]),
+            403,
+            "{path} from a frame without an origin was not refused"
+        );
+        assert_eq!(
+            ask(&[key, json, OWN[0], ("Host", "evil.example")]),
+            403,
+            "{path} with another host name was not refused"
+        );
         // Refused: no key, a wrong key, two keys, and a bearer token.
         assert_eq!(ask(&[json, OWN[0]]), 401, "{path}");
         assert_eq!(ask(&[json, OWN[0], ("X-Conductor-Key", "guess")]), 401, "{path}");
         assert_eq!(ask(&[json, OWN[0], key, key]), 401, "{path}");
         assert_eq!(ask(&[json, OWN[0], ("Authorization", &bearer)]), 401, "{path} with a token");
-        assert_eq!(ask(&[json, OWN[0], ("X-Conductor-Key", token.trim())]), 401, "{path} with a token as the key");
+        assert_eq!(
+            ask(&[json, OWN[0], ("X-Conductor-Key", token.trim())]),
+            401,
+            "{path} with a token as the key was not refused"
+        );
         if method == "POST" {
             assert_eq!(ask(&[key, OWN[0], ("Content-Type", "text/plain")]), 415, "{path} from a form");
         }
@@ -311,7 +323,11 @@ fn the_page_runs_no_inline_script_and_cannot_be_framed() {
         assert_eq!(answer.header("x-frame-options"), Some("DENY"));
         assert_eq!(answer.header("cross-origin-opener-policy"), Some("same-origin"));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        assert!(!answer.head.to_lowercase().contains("access-control-"), "no CORS: {}", answer.head);
+        assert!(
+            !answer.head.to_lowercase().contains("access-control-"),
+            "the answer has a CORS header: {}",
+            answer.head
+        );
         assert!(answer.header("set-cookie").is_none());
     }
     for path in
@@ -327,7 +343,7 @@ fn a_session_ends_in_time_and_when_it_is_revoked() {
     let stage = Stage::over(Setup { clock: clock.clone() as Arc<dyn Clock>, ..Setup::default() });
     let (idle, late) = (stage.page(), stage.link());
     clock.advance(Duration::from_secs(60));
-    assert_eq!(stage.block_on(stage.log_in(&late)).status, 401, "a link ends after a minute");
+    assert_eq!(stage.block_on(stage.log_in(&late)).status, 401, "a link was valid for more than a minute");
     clock.advance(Duration::from_secs(2 * 3600));
     assert_eq!(stage.block_on(idle.send("GET", "/console/state", &Value::Null)).status, 401);
 
@@ -385,7 +401,7 @@ fn a_page_that_does_not_read_falls_behind_and_nobody_waits_for_it() {
         for at in 0..8000 {
             studio.events.uri_changed(&format!("patch://{at}/{}", "x".repeat(2000)));
             if at % 100 == 0 {
-                stage.daemon.handle().status().await.expect("the owner answers");
+                stage.daemon.handle().status().await.expect("the owner did not answer");
             }
         }
         let (seq, behind) = slow.next("behind").await;
@@ -412,12 +428,12 @@ fn a_call_waits_for_the_console_and_runs_after_a_yes() {
     let full = stage.block_on(page.post("/console/read/question", json!({ "id": id })));
     assert!(full["facts"].as_array().unwrap().iter().any(|it| it["label"] == "arguments"), "{full}");
     let wide = stage.block_on(page.decide(json!({ "decision": "allow", "id": id, "scope": "session" })));
-    assert_eq!(wide["ok"], false, "each SysEx message needs its own yes: {wide}");
+    assert_eq!(wide["ok"], false, "one approval allowed several SysEx messages: {wide}");
     let done = stage.block_on(page.decide(json!({ "decision": "allow", "id": id })));
     assert_eq!((&done["ok"], &done["question"]["decided"]["channel"]), (&json!(true), &json!("console")), "{done}");
     stage.answer(call).expect("it ran");
     stage.block_on(events.until("question", |it| it["id"] == id && it["state"] == "used"));
-    assert!(stage.log().contains("\"channel\":\"console\""), "the record names the channel");
+    assert!(stage.log().contains("\"channel\":\"console\""), "the record does not name the channel");
     let twice = stage.block_on(page.decide(json!({ "decision": "deny", "id": id })));
     assert_eq!((&twice["ok"], &twice["fault"]["code"]), (&json!(false), &json!("BAD_INPUT")));
 }
@@ -456,8 +472,10 @@ fn a_yes_for_the_session_ends_with_the_connection() {
     let (_, question) = stage.block_on(events.until("question", |it| it["state"] == "pending"));
     let yes = json!({ "decision": "allow", "id": question["id"], "scope": "session" });
     assert_eq!(stage.block_on(page.decide(yes))["ok"], true);
-    stage.answer(first).expect("the first call");
-    stage.answer(stage.call_on(21, "conductor_send_midi", midi(2))).expect("other arguments, same session");
+    stage.answer(first).expect("the first call failed");
+    stage
+        .answer(stage.call_on(21, "conductor_send_midi", midi(2)))
+        .expect("a call with other arguments in the same session failed");
     stage.studio().connection_ended(ConnId(21));
     stage.block_on(events.until("question", |it| it["id"] == question["id"] && it["state"] == "expired"));
     let later = stage.call_on(22, "conductor_send_midi", midi(3));
@@ -479,11 +497,15 @@ fn a_person_confirms_the_own_call_once() {
     assert_eq!((asked.status, asked.json()["code"].as_str()), (202, Some("APPROVAL_REQUIRED")), "{asked:?}");
     let id = asked.json()["approval_id"].clone();
     let forged = json!({ "arguments": { "port": "synth", "data": [0x7D, 4] }, "confirm": id });
-    assert_eq!(stage.block_on(page.send("POST", path, &forged)).status, 409, "the yes is for these arguments");
+    assert_eq!(
+        stage.block_on(page.send("POST", path, &forged)).status,
+        409,
+        "a confirmation was accepted for other arguments"
+    );
     let done = stage.block_on(page.post(path, json!({ "arguments": arguments, "confirm": id })));
     assert!(done["result"].is_object(), "{done}");
     let again = stage.block_on(page.send("POST", path, &json!({ "arguments": arguments })));
-    assert_eq!(again.status, 202, "the next call is a new question");
+    assert_eq!(again.status, 202, "the next call did not cause a new question");
     assert!(stage.log().contains("\"principal\":\"person:1000\""));
     let call = |tool: &str| stage.block_on(page.send("POST", &format!("/console/call/{tool}"), &json!({}))).status;
     assert_eq!(call("conductor_get_status"), 200);
@@ -507,7 +529,7 @@ fn virtual_pads_count_as_network_can_be_learned_and_are_released() {
         }
     };
     let (_, trace) = stage.block_on(events.until("trace", of("kick", "fired")));
-    assert!(of("call", "tainted")(&trace), "a virtual pad calls no tool: {trace}");
+    assert!(of("call", "tainted")(&trace), "a virtual pad called a tool: {trace}");
     for bad in ["", "t:5", "dev:pads on:1", "mode:Mix", "nonsense"] {
         assert_eq!(stage.block_on(page.send("POST", "/console/play", &play(bad))).status, 400, "{bad}");
     }

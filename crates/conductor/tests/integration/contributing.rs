@@ -40,7 +40,7 @@ action = { type = "Keystroke", keys = ["b"] }
 fn the_example_tool_is_the_one_in_the_text_and_works() {
     let text = include_str!("../../../../CONTRIBUTING.md");
     let example = include_str!("contributing/conductor_count_mappings.rs");
-    assert!(text.contains(&format!("```rust\n{example}```\n")), "CONTRIBUTING.md has another example");
+    assert!(text.contains(&format!("```rust\n{example}```\n")), "CONTRIBUTING.md contains another example");
 
     let daemon = TestDaemon::start(CONFIG);
     let tool = Tool::new(conductor_count_mappings::definition(daemon.handle())).unwrap();
@@ -57,5 +57,8 @@ fn the_example_tool_is_the_one_in_the_text_and_works() {
     };
     assert_eq!(count(json!({ "mode": "Default" })), json!({ "count": 1 }));
     assert_eq!(count(json!({ "mode": "Default", "disabled": true })), json!({ "count": 2 }));
-    assert!(matches!(call(json!({ "mode": "" })), Outcome::Done(Err(_))), "the schema of the struct is validated");
+    assert!(
+        matches!(call(json!({ "mode": "" })), Outcome::Done(Err(_))),
+        "arguments that violate the schema were accepted"
+    );
 }

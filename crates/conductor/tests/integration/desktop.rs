@@ -45,7 +45,7 @@ impl Terminal {
             .env("LC_ALL", "C.UTF-8")
             .process_group(0)
             .spawn()
-            .expect("xterm was probed");
+            .expect("xterm could not be started");
         Terminal { child }
     }
 
@@ -56,21 +56,21 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // If the test succeeded, the terminal has already ended.
+        // Ignore errors: if the test succeeded, the terminal has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 fn ready(typed: &Path) {
-    wait_for(PATIENCE, || typed.exists().then_some(())).expect("the terminal's shell started");
+    wait_for(PATIENCE, || typed.exists().then_some(())).expect("the shell of the terminal did not start");
 }
 
 /// Opens a terminal in front that writes its input to a file.
 fn typing(server: &x11::Running, dir: &tempfile::TempDir) -> (PathBuf, Terminal) {
     let typed = dir.path().join("typed.txt");
     let terminal = Terminal::open(server, "CondTest", "typing", &typed);
-    server.focus("CondTest").expect("the terminal is there");
+    server.focus("CondTest").expect("the window of the terminal was not found");
     ready(&typed);
     (typed, terminal)
 }
@@ -92,7 +92,7 @@ fn text_and_keys_arrive_byte_for_byte() {
     ] {
         keys.carry_out(&job).unwrap_or_else(|why| panic!("{job:?}: {why}"));
     }
-    assert!(terminal.closes(), "Ctrl-D arrived");
+    assert!(terminal.closes(), "Ctrl-D did not close the terminal");
     let text = std::fs::read_to_string(&typed).expect("typed");
     assert_eq!(text, format!("{TEXT}\nA\n"));
 }
@@ -115,7 +115,8 @@ fn the_mouse_goes_where_it_is_sent() {
     let server = require!(x11::start());
     let mut keys = EnigoKeys::on(Some(server.display.clone()));
     keys.carry_out(&Job::Click { button: MouseButton::Left, at: Some((123, 77)) }).expect("clicked");
-    let said = server.command("xdotool").args(["getmouselocation", "--shell"]).output().expect("xdotool was probed");
+    let said =
+        server.command("xdotool").args(["getmouselocation", "--shell"]).output().expect("xdotool could not be started");
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(said.contains("X=123") && said.contains("Y=77"), "{said}");
 }
@@ -140,24 +141,25 @@ fn a_held_key_goes_down_and_up() {
     press("ctrl+d");
     assert!(terminal.closes());
     let text = std::fs::read_to_string(&typed).expect("typed");
-    assert_eq!(text, "Aa\n", "key code 38 is the letter a");
+    assert_eq!(text, "Aa\n", "key code 38 did not type the letter a");
 }
 
 #[test]
 fn without_a_display_the_reason_is_told_and_nothing_hangs() {
     let mut keys = EnigoKeys::on(Some(":nowhere".into()));
-    let why = keys.carry_out(&Job::Text("x".into())).expect_err("there is no such display").to_string();
+    let why = keys.carry_out(&Job::Text("x".into())).expect_err("a display that does not exist was opened").to_string();
     assert!(why.contains("display"), "{why}");
-    let why = focus::open(&Session::on_x11(":nowhere")).err().expect("there is no such display").to_string();
+    let why =
+        focus::open(&Session::on_x11(":nowhere")).err().expect("a display that does not exist was opened").to_string();
     assert!(why.contains("display"), "{why}");
 }
 
 /// There is no window manager here, so the test sets the front window.
 fn bring_to_front(server: &x11::Running, id: u64) {
-    let (connection, screen) = x11rb::connect(Some(&server.display)).expect("the server is there");
+    let (connection, screen) = x11rb::connect(Some(&server.display)).expect("the server refused the connection");
     let root = connection.setup().roots[screen].root;
     let name = connection.intern_atom(false, b"_NET_ACTIVE_WINDOW").expect("sent").reply().expect("answered").atom;
-    let id = u32::try_from(id).expect("window ids have 32 bits");
+    let id = u32::try_from(id).expect("the window id does not fit into 32 bits");
     let set = connection.change_property32(PropMode::REPLACE, root, name, AtomEnum::WINDOW, &[id]);
     set.expect("sent").check().expect("set");
 }
@@ -181,13 +183,13 @@ name = "Mix"
     let files = [dir.path().join("a"), dir.path().join("b")];
     let _live = Terminal::open(&server, "CondLive", "song", &files[0]);
     let _other = Terminal::open(&server, "CondOther", "shell", &files[1]);
-    let live = server.focus("CondLive").expect("the terminal is there");
-    let other = server.focus("CondOther").expect("the terminal is there");
+    let live = server.focus("CondLive").expect("the window of the terminal was not found");
+    let other = server.focus("CondOther").expect("the window of the terminal was not found");
 
     let session = Session::on_x11(server.display.clone());
     let (told, hears) = mpsc::channel::<Option<Window>>();
     let thread = std::thread::spawn(move || {
-        let mut watcher = focus::open(&session).expect("the server is there");
+        let mut watcher = focus::open(&session).expect("the server refused the connection");
         focus::watch(watcher.as_mut(), |window| match told.send(window) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
@@ -197,7 +199,7 @@ name = "Mix"
     let mut next_mode = |change: &dyn Fn()| {
         change();
         loop {
-            let window = hears.recv_timeout(PATIENCE).expect("a change of focus");
+            let window = hears.recv_timeout(PATIENCE).expect("no change of the focus was reported");
             if let Some(wish) = rules.focused(window) {
                 return wish.mode;
             }
@@ -211,10 +213,13 @@ name = "Mix"
         let renamed = server.command("xdotool").args(["set_window", "--name", "the mix of today", &id]).status();
         assert!(renamed.is_ok_and(|it| it.success()));
     };
-    assert_eq!(next_mode(&rename), "Mix", "the title alone changed");
+    assert_eq!(next_mode(&rename), "Mix", "the changed title did not select the mode");
     drop(server);
-    assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "the front window is unknown at the end");
-    let why = thread.join().expect("it ended with the display").to_string();
+    assert!(
+        hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()),
+        "the end of the display was not reported as an unknown window"
+    );
+    let why = thread.join().expect("the watcher panicked").to_string();
     assert!(why.contains("display"), "{why}");
 }
 
@@ -243,11 +248,15 @@ impl Daemon {
 
     fn until_mode(&self, wanted: &str) {
         let mode = || self.status().current_mode;
-        assert!(wait_for(PATIENCE, || (mode() == wanted).then_some(())).is_some(), "{} and not {wanted}", mode());
+        assert!(
+            wait_for(PATIENCE, || (mode() == wanted).then_some(())).is_some(),
+            "the mode is {}, not {wanted}",
+            mode()
+        );
     }
 
     fn switch(&self, mode: &str) {
-        self.block_on(self.handle().switch_mode(Some(mode.into()), Taint::Clean)).expect("there is such a mode");
+        self.block_on(self.handle().switch_mode(Some(mode.into()), Taint::Clean)).expect("the mode does not exist");
     }
 }
 
@@ -275,7 +284,7 @@ fn pads_type_press_keys_and_click_through_the_daemon() {
     for note in [36, 37, 38] {
         daemon.tap(note);
     }
-    assert!(terminal.closes(), "Ctrl-D arrived");
+    assert!(terminal.closes(), "Ctrl-D did not close the terminal");
     assert_eq!(std::fs::read_to_string(&typed).expect("typed"), format!("{TEXT}\n"));
     daemon.tap(39);
     let there = wait_for(PATIENCE, || {
@@ -290,7 +299,7 @@ fn pads_type_press_keys_and_click_through_the_daemon() {
     drop(server);
     assert!(
         wait_for(PATIENCE, || (desktop().state == BackendState::Missing).then_some(())).is_some(),
-        "{display} is gone"
+        "the end of {display} was not reported"
     );
     daemon.tap(37);
     assert!(wait_for(PATIENCE, || (daemon.status().statistics.actions_failed > 0).then_some(())).is_some());
@@ -303,8 +312,8 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     let files = [dir.path().join("a"), dir.path().join("b")];
     let _live = Terminal::open(&server, "CondLive", "song", &files[0]);
     let _other = Terminal::open(&server, "CondOther", "shell", &files[1]);
-    let live = server.focus("CondLive").expect("the terminal is there");
-    let other = server.focus("CondOther").expect("the terminal is there");
+    let live = server.focus("CondLive").expect("the window of the terminal was not found");
+    let other = server.focus("CondOther").expect("the window of the terminal was not found");
     let modes = "[[modes]]\nname = \"Default\"\n[[modes]]\nname = \"Session\"\n[[modes]]\nname = \"Mix\"\n";
     let condition = "{ type = \"Conditional\", condition = { type = \"AppFrontmost\", app_name = \"condlive\" }, \
                      then_action = { type = \"ModeChange\", mode = \"Mix\" } }";
@@ -325,7 +334,9 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     // permanently if the file disables that.
     daemon.tap(36);
     daemon.until_mode("Mix");
-    let auto = daemon.block_on(daemon.handle().switch_mode(None, Taint::Clean)).expect("there are rules");
+    let auto = daemon
+        .block_on(daemon.handle().switch_mode(None, Taint::Clean))
+        .expect("the configuration has no rules for windows");
     assert_eq!(auto.mode_name, "Default");
     daemon.switch("Mix");
     // The watcher may miss two quick changes, so alternate the windows until it has seen one.
@@ -334,7 +345,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
         bring_to_front(&server, fronts.next()?);
         (daemon.status().current_mode == "Default").then_some(())
     });
-    assert!(released.is_some(), "another front window ends the person's choice");
+    assert!(released.is_some(), "another front window did not end the person's choice");
     bring_to_front(&server, live);
     let rules = "default = \"Default\"\nrelease_on_focus_change = false";
     daemon.reload(&with(rules));

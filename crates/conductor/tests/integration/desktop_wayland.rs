@@ -28,8 +28,8 @@ fn text_arrives_byte_for_byte() {
     // A headless sway has no keyboard of its own. Without one, the terminal would begin to listen
     // only after the first keys.
     let mut keyboard = VirtualKeyboard::at(server.wayland.clone());
-    keyboard.open().expect("sway offers virtual keyboards");
-    let _terminal = server.terminal("CondTest", "typing", &typed).expect("foot was probed");
+    keyboard.open().expect("sway refused a virtual keyboard");
+    let _terminal = server.terminal("CondTest", "typing", &typed).expect("foot could not be started");
     keyboard.carry_out(&Job::Text(format!("{TEXT}\n").into())).expect("typed");
     keyboard.carry_out(&Job::Text("again\n".into())).expect("typed");
     let expected = format!("{TEXT}\nagain\n");
@@ -41,7 +41,7 @@ fn text_arrives_byte_for_byte() {
 fn keys_without_a_device_file_are_refused_with_the_cure() {
     let server = require!(sway::start());
     let mut backends = Backends::of(&Session { uinput: Some("/nonexistent/uinput".into()), ..session(&server) });
-    let why = backends.open().expect_err("there is no device file").to_string();
+    let why = backends.open().expect_err("the missing device file was opened").to_string();
     assert!(why.contains("uinput"), "{why}");
 }
 
@@ -57,11 +57,15 @@ fn the_window_in_front_chooses_the_mode() {
     assert!(wait_for(PATIENCE, || (desktop().state == BackendState::Ready).then_some(())).is_some(), "{:?}", desktop());
     let mode = |wanted: &str| {
         let now = || daemon.status().current_mode;
-        assert!(wait_for(PATIENCE, || (now() == wanted).then_some(())).is_some(), "{} and not {wanted}", now());
+        assert!(
+            wait_for(PATIENCE, || (now() == wanted).then_some(())).is_some(),
+            "the mode is {}, not {wanted}",
+            now()
+        );
     };
-    let _live = server.terminal("CondLive", "song", &dir.path().join("a")).expect("foot was probed");
+    let _live = server.terminal("CondLive", "song", &dir.path().join("a")).expect("foot could not be started");
     mode("Session");
-    let _other = server.terminal("CondOther", "shell", &dir.path().join("b")).expect("foot was probed");
+    let _other = server.terminal("CondOther", "shell", &dir.path().join("b")).expect("foot could not be started");
     mode("Default");
     assert!(server.focus("CondLive"));
     mode("Session");

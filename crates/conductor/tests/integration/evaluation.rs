@@ -71,7 +71,7 @@ struct Questions {
 struct Question {
     words: String,
     expect: Vec<String>,
-    #[expect(dead_code, reason = "for readers of the file")]
+    #[expect(dead_code, reason = "only people read this field")]
     source: String,
 }
 
@@ -176,7 +176,7 @@ fn same(wanted: &Value, found: Option<&Value>) -> bool {
     }
 }
 
-/// Replaces "$N/POINTER" by that value of an earlier answer.
+/// Replaces "$N/POINTER" with the value at POINTER in the answer of call N.
 fn fill(arguments: &Map<String, Value>, answers: &[Value]) -> Value {
     let filled = arguments.iter().map(|(name, value)| {
         let earlier = value.as_str().and_then(|it| it.strip_prefix('$')).and_then(|it| {
@@ -312,7 +312,7 @@ fn the_evaluation_holds_and_its_table_is_current() {
     let questions = read::<Questions>("questions.toml").question;
     assert_eq!(questions.len(), 50);
     let known = |name: &String| catalog.get(name).is_some();
-    assert!(questions.iter().all(|it| it.expect.iter().all(known)), "every expected tool exists");
+    assert!(questions.iter().all(|it| it.expect.iter().all(known)), "a question expects a tool that does not exist");
     let mut unanswered = Vec::new();
     for question in &questions {
         let (found, _) = studio.found(&question.words, 3);
@@ -382,10 +382,10 @@ fn println(text: &str) {
 fn compare_with_page(part: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/clients.md");
     let page = std::fs::read_to_string(&path).expect("the page");
-    let (before, rest) = page.split_once(BEGIN).expect("the page has the generated part");
-    let (_, after) = rest.split_once(END).expect("the generated part has an end");
+    let (before, rest) = page.split_once(BEGIN).expect("the page has no generated part");
+    let (_, after) = rest.split_once(END).expect("the generated part has no end");
     let wanted = format!("{before}{BEGIN}\n\n{part}\n{END}{after}");
-    #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
+    #[expect(clippy::disallowed_methods, reason = "CONDUCTOR_BLESS requests that the page is written")]
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {
         std::fs::write(&path, &wanted).expect("written");
         return;
@@ -478,7 +478,7 @@ fn a_task_of_more_than_three_calls_also_ends_in_its_state_through_one_script() {
         studio.reset();
         let catalog = studio.daemon.gateway().studio.catalog();
         let calls = task.calls.iter().map(|step| {
-            let tool = catalog.get(&step.tool).unwrap_or_else(|| panic!("{} is listed", step.tool));
+            let tool = catalog.get(&step.tool).unwrap_or_else(|| panic!("{} is not listed", step.tool));
             let (set, verb) = conductor_gateway::script::function_of(tool);
             format!("await studio.{set}.{verb}({});", Value::Object(step.arguments.clone()))
         });

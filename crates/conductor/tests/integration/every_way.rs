@@ -182,8 +182,8 @@ impl Force {
     }
 }
 
-/// Calls that meet a host that is down, a circuit that trips, a person and a rule in every run of
-/// the test. `silent` is a host that accepts connections and never answers.
+/// Calls that in every run of the test use a host that is down, trip a circuit, need a person and
+/// match a rule. `silent` is a host that accepts connections and never answers.
 fn sure(silent: SocketAddr) -> (Vec<Step>, Force) {
     let step = |tool: &str, arguments: Value, times| Step {
         tool: tool.to_owned(),
@@ -232,7 +232,7 @@ impl Side {
     fn set(&self, force: &Force, version: &str) {
         let studio = self.studio();
         let mut settings = Settings { limits: force.limits.clone(), ..(*studio.settings()).clone() };
-        // The clock stands still during a call, so a pause before a retry would never end.
+        // The clock does not advance during a call, so a pause before a retry would never end.
         settings.retry = Retry { attempts: 1, ..Retry::default() };
         settings.circuit.base.failures = force.failures;
         settings.circuit.tools.values_mut().for_each(|it| it.failures = force.failures);
@@ -247,7 +247,7 @@ impl Side {
         let name = tool.to_owned();
         self.daemon.block_on(async move {
             let run = tokio::time::timeout(PATIENCE, pipeline::run(&studio, call));
-            match run.await.unwrap_or_else(|_| panic!("{name} does not end")).into_outcome() {
+            match run.await.unwrap_or_else(|_| panic!("{name} did not end")).into_outcome() {
                 Outcome::Done(done) => done.map(|it| it.value),
                 Outcome::Cancelled | Outcome::Ask { .. } => panic!("{name} has no answer"),
             }
@@ -272,7 +272,7 @@ impl Side {
                 let (set, verb) = {
                     let studio = self.studio();
                     let catalog = studio.catalog();
-                    let (set, verb) = function_of(catalog.get(tool).expect("a listed tool"));
+                    let (set, verb) = function_of(catalog.get(tool).expect("the tool is not listed"));
                     (set.to_owned(), verb)
                 };
                 // The script catches the error, so that its own circuit breaker does not count it.
@@ -405,13 +405,13 @@ impl Side {
             .approvals
             .store()
             .read(|pending| pending.iter().filter(|it| it.state == State::Pending && !it.is_over(now)).count());
-        assert_eq!(open, 0, "an hour ends every question");
+        assert_eq!(open, 0, "a question is open after more than an hour");
     }
 }
 
 #[test]
 fn every_way_of_calling_a_tool_is_the_same_call() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("no port is free");
     let silent = listener.local_addr().expect("an address");
     let sides = [Way::Direct, Way::CallTool, Way::Script].map(|way| Side::new(way, silent));
     let tools: Vec<(String, Value)> = {

@@ -18,7 +18,7 @@ fn every_example_configuration_is_sound() {
         let faults: Vec<String> = config::load(&text).diagnostics.iter().map(|it| it.summary()).collect();
         assert!(faults.is_empty(), "{}: {}", path.display(), faults.join("\n"));
     }
-    assert!(seen > 0, "there are examples");
+    assert!(seen > 0, "no example was found");
 }
 
 /// The TOML blocks of a document.

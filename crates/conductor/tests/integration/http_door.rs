@@ -80,7 +80,7 @@ async fn guards_in_their_order() {
         let pairs: Vec<(&str, &str)> = headers.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let answer = send(address, &request(address, method, path, &pairs, body)).await;
         assert_eq!(answer.status, status, "{method} {path} {pairs:?}: {}", answer.body);
-        assert!(!answer.head.to_lowercase().contains("access-control"), "no CORS header of any kind");
+        assert!(!answer.head.to_lowercase().contains("access-control"), "the answer has a CORS header");
         match status {
             401 => assert_eq!(answer.header("www-authenticate"), Some("Bearer")),
             405 => assert_eq!(answer.header("allow"), Some("POST, GET, DELETE")),
@@ -89,7 +89,7 @@ async fn guards_in_their_order() {
         }
     }
     assert!(studio.journal.written().is_empty());
-    assert_eq!(studio.journal.events().len(), 1, "many failures in one second are one record");
+    assert_eq!(studio.journal.events().len(), 1, "several failures in one second caused several records");
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
     assert_eq!((kind(&first), first.header("cache-control")), ("piece", Some("no-store")));
     assert_eq!(first.json()["id"], json!(2));
     let second = post(address, &with[..1], &call(4, json!({}))).await;
-    assert_eq!(kind(&second), "piece", "the version may be left out");
+    assert_eq!(kind(&second), "piece", "a request without the version was refused");
     let bad =
         post(address, &with, &rpc(5, "tools/call", json!({ "name": "test.echo", "arguments": { "text": 7 } }))).await;
     assert_eq!((kind(&bad), &bad.json()["result"]["isError"]), ("piece", &json!(true)));
@@ -213,7 +213,7 @@ async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
     assert!(studio.journal.written().iter().all(|it| match it {
         Written::Intent(facts) | Written::Outcome(facts, _) => facts.principal.to_string().starts_with("http:"),
     }));
-    assert_eq!(studio.journal.written().len(), 4, "one record for each");
+    assert_eq!(studio.journal.written().len(), 4, "a call has no record, or several");
 
     // A report precedes the answer, in the same stream.
     let params = json!({ "name": tools::SLOW, "arguments": {}, "_meta": { "progressToken": 1 } });
@@ -257,7 +257,7 @@ async fn a_slow_call_runs_to_its_answer_or_its_cancellation() {
     studio.runs.release.notify_one();
     let slow = slow.await.expect("answered");
     assert_eq!(slow.json()["id"], json!(3), "{}", slow.body);
-    assert_eq!(studio.runs.of(tools::SLOW), 1, "begun once");
+    assert_eq!(studio.runs.of(tools::SLOW), 1, "the call was started more than once");
 
     let cancelled = calls(4, tools::SLOW_EFFECT);
     studio.runs.until(tools::SLOW_EFFECT, 1).await;
@@ -295,7 +295,7 @@ async fn a_stream_whose_connection_broke_is_read_to_its_end() {
         assert!(read > 0, "{text}");
         text.push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
-    let last = text.lines().find_map(|line| line.strip_prefix("id: ")).expect("an event id").to_owned();
+    let last = text.lines().find_map(|line| line.strip_prefix("id: ")).expect("the event has no id").to_owned();
     drop(broken);
     studio.runs.release.notify_one();
     let resume = |last: String| {
@@ -376,7 +376,7 @@ async fn a_session_is_its_tokens_alone() {
     assert_eq!(with(other, "POST", call.clone()).await, 404);
     assert_eq!(with(other, "GET", String::new()).await, 404);
     assert_eq!(with(other, "DELETE", String::new()).await, 404);
-    assert_eq!(with(own, "POST", note).await, 202, "it is still there");
+    assert_eq!(with(own, "POST", note).await, 202, "the session has ended");
     assert_eq!(with(own, "POST", call).await, 200);
     assert!([200, 202, 204].contains(&with(own, "DELETE", String::new()).await));
 }
@@ -394,5 +394,9 @@ fn a_home_has_one_token_for_its_owner_only() {
     assert_eq!((first.name.as_str(), first.hash), ("default", again.hash));
     let file = home.path().join("state/http.token");
     assert_eq!(std::fs::metadata(&file).map(|it| it.permissions().mode() & 0o777).ok(), Some(0o600));
-    assert_eq!(std::fs::read_to_string(file).map(|it| it.len()).ok(), Some(43), "32 bytes as base64url");
+    assert_eq!(
+        std::fs::read_to_string(file).map(|it| it.len()).ok(),
+        Some(43),
+        "the token is not 32 bytes in base64url"
+    );
 }

@@ -329,7 +329,7 @@ async fn the_agreed_version_rules_not_the_asked_one() {
         let agreed = client.initialize_as(asked, json!({})).await;
         assert_eq!(agreed["result"]["protocolVersion"], "2025-11-25", "{asked}");
         let list = client.request("tools/list", json!({})).await;
-        assert!(list["result"].get("ttlMs").is_none(), "{asked} is served as what was agreed");
+        assert!(list["result"].get("ttlMs").is_none(), "{asked}: the answer does not follow the agreed version");
     }
 }
 
@@ -479,7 +479,7 @@ async fn cancelling_ends_the_call_without_a_reply() {
     client.notify("notifications/cancelled", json!({ "requestId": id, "reason": "changed my mind" })).await;
     client.notify("notifications/cancelled", json!({ "requestId": 999 })).await;
     let ping = client.start("ping", json!({})).await;
-    assert_eq!(client.next().await["id"], ping, "nothing came before the ping's answer");
+    assert_eq!(client.next().await["id"], ping, "a message arrived before the answer to the ping");
     while !studio
         .journal
         .written()
@@ -532,7 +532,7 @@ async fn one_that_never_stops_asking_holds_nobody_up() {
     let flooding = tokio::spawn(connection::serve(door, bytes, tokio::io::sink(), Setup::new(1 << 20)));
     studio.runs.until(tools::ECHO, 1).await;
     other.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": "me too" } })).await;
-    assert!(studio.runs.of(tools::ECHO) < MANY, "answered among the others, not after them");
+    assert!(studio.runs.of(tools::ECHO) < MANY, "the call was answered only after all calls of the other connection");
     flooding.await.expect("it ends");
     assert_eq!(studio.runs.of(tools::ECHO), MANY + 1);
 }
@@ -680,7 +680,7 @@ async fn pages_lose_nothing_while_the_list_changes() {
     let mut got = seen.clone();
     wanted.sort();
     got.sort();
-    assert_eq!(got, wanted, "each once, the one added behind the cursor too");
+    assert_eq!(got, wanted, "an entry is missing or occurs twice in the pages");
     for garbage in ["%%%", "", "/w"] {
         assert_eq!(
             client.request("tools/list", json!({ "cursor": garbage })).await["error"]["code"],
@@ -695,7 +695,7 @@ async fn skills_are_listed_and_their_digest_is_that_of_the_page() {
     let (_studio, shared) = open();
     let mut client = LineClient::connect(&shared);
     let early = client.request("skills/list", json!({})).await;
-    assert_eq!(early["error"]["code"], -32602, "no handshake and no version: {early}");
+    assert_eq!(early["error"]["code"], -32602, "accepted without a handshake and a version: {early}");
     let modern_list = client.request("skills/list", modern(json!({}))).await["result"].clone();
     assert_eq!(
         (&modern_list["ttlMs"], &modern_list["cacheScope"], &modern_list["resultType"]),
@@ -704,7 +704,7 @@ async fn skills_are_listed_and_their_digest_is_that_of_the_page() {
     client.initialize().await;
     let list = client.request("skills/list", json!({})).await["result"].clone();
     assert_eq!(list["skills"], modern_list["skills"]);
-    assert_eq!(list.as_object().map(serde_json::Map::len), Some(1), "a legacy result has no cache hints: {list}");
+    assert_eq!(list.as_object().map(serde_json::Map::len), Some(1), "a legacy result has cache hints: {list}");
     let resources = client.request("resources/list", json!({})).await["result"]["resources"].clone();
     for skill in list["skills"].as_array().unwrap() {
         let uri = &skill["uri"];
@@ -739,7 +739,7 @@ async fn resources_prompts_and_completion() {
     let resources: Vec<&Value> = resources.as_array().unwrap().iter().filter(|it| !is_skill(it)).collect();
     assert_eq!(resources[0]["uri"], "test://echo");
     assert!(resources[0]["description"].is_string() && resources[0]["mimeType"] == "application/json");
-    assert_eq!(resources.len(), 1, "templates have their own list");
+    assert_eq!(resources.len(), 1, "the list contains templates");
     let templates = client.request("resources/templates/list", json!({})).await;
     assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "test://echo/{text}");
     let missing = client.request("resources/read", json!({ "uri": "test://nothing" })).await["error"].clone();
@@ -864,7 +864,7 @@ async fn a_narrow_pipe_breaks_no_reply() {
     };
     tokio::select! {
         () = talk => {}
-        () = connection::serve(door, read, write, Setup::new(1 << 20)) => panic!("the door ended"),
+        () = connection::serve(door, read, write, Setup::new(1 << 20)) => panic!("the door ended too early"),
     }
 }
 
@@ -890,11 +890,11 @@ async fn a_peer_that_never_reads_is_hung_up_on() {
     tokio::select! {
         () = door => {}
         ended = tokio::time::timeout(Duration::from_secs(20), connection::serve(served, read, write, setup)) => {
-            ended.expect("the connection is ended long before the test gives up");
+            ended.expect("the connection was not ended in time");
         }
     }
     let mut other = LineClient::connect(&shared);
-    assert_eq!(other.request("ping", json!({})).await["result"], json!({}), "others are served");
+    assert_eq!(other.request("ping", json!({})).await["result"], json!({}), "another connection is not served");
     // Both calls are in the log: the call whose reply was not read, and the cancelled call.
     let results = || {
         let mut results: Vec<AuditResult> = studio
@@ -995,7 +995,7 @@ proptest! {
                     assert_eq!(message["result"], json!({ "echo": "x" }));
                     break;
                 }
-                assert!(message["error"]["code"].is_i64(), "only refusals come before: {message}");
+                assert!(message["error"]["code"].is_i64(), "a message before the answer is not an error: {message}");
             }
         });
     }

@@ -52,7 +52,7 @@ impl Stage {
         studio
             .studio
             .edit_catalog(|catalog| conductor_gateway::tools::live::add(catalog, &live))
-            .expect("a sound catalog");
+            .expect("a tool of the catalog is not valid");
         conductor_gateway::tools::live::connect(&studio.studio, &live);
         let ended = Arc::clone(&live);
         studio.studio.on_connection_end(move |conn| ended.connection_ended(conn.0));
@@ -63,10 +63,10 @@ impl Stage {
 
     /// The Set, with its sample next to it.
     fn golden(&self) -> Vec<u8> {
-        let xml = Document::open(GOLDEN, 1 << 24).expect("our own Set").to_xml();
+        let xml = Document::open(GOLDEN, 1 << 24).expect("the example Set could not be opened").to_xml();
         let sample = self.file("vox_take.wav");
         let xml = xml.replace("/audio/vox_take.wav", &sample.to_string_lossy());
-        Document::from_xml(xml).expect("our own Set").to_als()
+        Document::from_xml(xml).expect("the changed Set could not be opened").to_als()
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -107,7 +107,7 @@ impl Client {
         assert_eq!(result["isError"], false, "{tool} {arguments}: {result}");
         let text = result["content"][0]["text"].as_str().expect("a text");
         let value = result["structuredContent"].clone();
-        assert_eq!(serde_json::from_str::<Value>(text).expect("the text is JSON"), value);
+        assert_eq!(serde_json::from_str::<Value>(text).expect("the text is not JSON"), value);
         value
     }
 
@@ -129,7 +129,7 @@ impl Client {
     pub async fn read(&mut self, uri: &str) -> Value {
         let reply = self.line.request("resources/read", json!({ "uri": uri })).await;
         let text = reply["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{uri}: {reply}"));
-        serde_json::from_str(text).expect("a resource is JSON")
+        serde_json::from_str(text).expect("the resource is not JSON")
     }
 
     async fn revision(&mut self) -> Value {
@@ -192,7 +192,7 @@ async fn the_twelve_tools_are_one_story() {
     assert_eq!(
         (&wrote["count"], &wrote["removed"], wrote.get("warnings")),
         (&json!(1), &json!(4), None),
-        "all four were read"
+        "not exactly the four old notes were replaced"
     );
     let track = client.ok("live_create_track", json!({ "kind": "midi" })).await;
     assert_eq!((&track["id"], &track["clipSlotCount"]), (&json!("track:3"), &json!(2)));
@@ -305,7 +305,7 @@ async fn a_write_over_notes_that_nobody_read_is_told() {
     );
     client.ok("live_undo", json!({})).await;
     let part = json!({ "clipId": BEAT, "notes": [], "window": { "fromBeat": 0, "toBeat": 2 } });
-    assert_eq!(client.ok("live_set_notes", part).await.get("warnings"), None, "a window says what it replaces");
+    assert_eq!(client.ok("live_set_notes", part).await.get("warnings"), None, "a window caused a warning");
 }
 
 #[tokio::test]
@@ -349,8 +349,8 @@ async fn sixty_four_writes_wait_and_the_next_is_refused_while_reads_go_on() {
     let stage = Stage::new();
     let mut client = stage.opened().await;
     let before = client.revision().await;
-    let set = stage.live.recent().expect("an open Set");
-    let held = set.lane.enter().await.expect("a free lane");
+    let set = stage.live.recent().expect("no Set is open");
+    let held = set.lane.enter().await.expect("the lane of the Set is not free");
     let call = |n: u64| {
         let studio = Arc::clone(&stage.studio.studio);
         let call = Call::new(
@@ -366,12 +366,16 @@ async fn sixty_four_writes_wait_and_the_next_is_refused_while_reads_go_on() {
     }
     let error = client.refused("live_set_tempo", json!({ "bpm": 90 })).await;
     assert_eq!((&error["code"], &error["effect"]), (&json!("SDK_REJECTED"), &json!("none")));
-    assert_eq!(client.revision().await, before, "a read does not wait");
+    assert_eq!(client.revision().await, before, "the revision changed while all writes wait");
     drop(held);
     for one in waiting {
         assert!(matches!(one.await.expect("a task"), Outcome::Done(Ok(_))));
     }
-    assert_eq!(client.ok("live_undo", json!({ "steps": 100 })).await["undone"], 64, "each write is one undo entry");
+    assert_eq!(
+        client.ok("live_undo", json!({ "steps": 100 })).await["undone"],
+        64,
+        "a write is not exactly one undo entry"
+    );
 }
 
 #[tokio::test]
@@ -448,10 +452,10 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
     assert_eq!(
         client.code("live_save_set", json!({ "path": "song.als" })).await,
         "SDK_REJECTED",
-        "not without overwrite"
+        "an existing file was overwritten"
     );
     let saved = client.ok("live_save_set", json!({ "path": "song.als", "overwrite": true })).await;
-    let backup = PathBuf::from(saved["backup"].as_str().expect("the answer names it"));
+    let backup = PathBuf::from(saved["backup"].as_str().expect("the answer does not name the backup"));
     assert_eq!(fs::read(&backup).expect("a backup"), theirs);
     // The backup still exists after many saves.
     for bpm in 60..90 {
@@ -459,7 +463,7 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
         client.ok("live_set_tempo", json!({ "bpm": bpm })).await;
         client.ok("live_save_set", json!({ "overwrite": true })).await;
     }
-    assert_eq!(fs::read(&backup).expect("a backup"), theirs, "thirty saves did not push it out");
+    assert_eq!(fs::read(&backup).expect("a backup"), theirs, "thirty saves replaced the first backup");
     // Restore the backup with the same tools. This works after a restart too, because only files
     // are needed.
     let again = Stage::new();
@@ -470,8 +474,15 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
     let mut client = again.client().await;
     client.ok("live_open_set", json!({ "path": format!("Backup/{name}") })).await;
     let back = client.ok("live_save_set", json!({ "path": "song.als", "overwrite": true })).await;
-    assert_eq!(fs::read(again.file("song.als")).expect("the file"), theirs, "byte for byte");
-    assert!(back["backup"].as_str().is_some_and(|it| fs::metadata(it).is_ok()), "and what it replaced is kept as well");
+    assert_eq!(
+        fs::read(again.file("song.als")).expect("the file"),
+        theirs,
+        "the restored file differs from the original"
+    );
+    assert!(
+        back["backup"].as_str().is_some_and(|it| fs::metadata(it).is_ok()),
+        "the replaced file was not kept as a backup"
+    );
 }
 
 /// A client that offers sampling, roots and elicitation receives only elicitation requests.
@@ -603,7 +614,7 @@ async fn sets_are_opened_once_and_the_ninth_closes_the_oldest_clean_one() {
     assert_eq!(
         client.code("live_new_set", json!({ "path": "c.als" })).await,
         "SDK_REJECTED",
-        "an existing file is refused"
+        "an existing file was overwritten"
     );
 }
 
@@ -617,8 +628,8 @@ async fn saving_elsewhere_goes_on_there() {
     let now = client.ok("live_get_song_overview", json!({})).await;
     assert_eq!((&now["setId"], &now["dirty"], &now["path"]), (&saved["setId"], &json!(false), &saved["path"]));
     assert_ne!(now["setId"], old);
-    assert_eq!(fs::read(stage.file("golden.als")).expect("the file"), stage.golden(), "the old file is untouched");
-    assert_eq!(client.ok("live_undo", json!({})).await["undone"], 1, "the history went along");
+    assert_eq!(fs::read(stage.file("golden.als")).expect("the file"), stage.golden(), "the old file was changed");
+    assert_eq!(client.ok("live_undo", json!({})).await["undone"], 1, "the undo history was lost");
     assert_eq!(client.code("live_save_set", json!({ "path": "golden.als" })).await, "SDK_REJECTED");
     assert!(stage.live.sets().len() == 1);
 }
@@ -754,7 +765,7 @@ async fn every_refusal_of_an_id_has_its_code() {
         let error = client.refused(tool, arguments.clone()).await;
         assert_eq!(error["code"], code, "{tool} {arguments}: {error}");
     }
-    assert_eq!(client.revision().await, before, "nothing was written");
+    assert_eq!(client.revision().await, before, "something was written");
 }
 
 #[tokio::test]
@@ -783,7 +794,7 @@ fn every_tool_keeps_the_rules() {
     let stage_home = tempfile::tempdir().expect("a folder");
     let live = Live::new(stage_home.path(), live::Settings::of_home(stage_home.path()));
     let mut catalog = conductor_gateway::tools::catalog::Catalog::default();
-    conductor_gateway::tools::live::add(&mut catalog, &live).expect("a sound catalog");
+    conductor_gateway::tools::live::add(&mut catalog, &live).expect("a tool of the catalog is not valid");
     assert_eq!(lint_catalog(&catalog), []);
     assert_eq!(catalog.tools().count(), 29);
     for tool in catalog.tools() {

@@ -24,7 +24,7 @@ fn recordings() -> PathBuf {
 
 /// The folder of the recordings: the one in `CONDUCTOR_LIVE_DATA` with the complete recordings, or
 /// the one in the tree.
-#[expect(clippy::disallowed_methods, reason = "the environment says where the complete recordings are")]
+#[expect(clippy::disallowed_methods, reason = "a variable names the folder of the complete recordings")]
 pub fn recorded() -> PathBuf {
     let whole = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
     whole.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded"))
@@ -99,7 +99,7 @@ async fn step(client: &mut Client, params: &Value) -> Result<Value, String> {
     if let Some(uri) = params["uri"].as_str() {
         let reply = client.line.request("resources/read", json!({ "uri": uri })).await;
         return match reply["result"]["contents"][0]["text"].as_str() {
-            Some(text) => Ok(serde_json::from_str(text).expect("a resource is JSON")),
+            Some(text) => Ok(serde_json::from_str(text).expect("the resource is not JSON")),
             None => {
                 assert!(reply["error"]["data"]["hint"].as_str().is_some_and(|it| !it.is_empty()), "{reply}");
                 Err(reply["error"]["data"]["code"].as_str().unwrap_or_default().to_owned())
@@ -176,7 +176,7 @@ async fn recorded_exchanges_hold() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(compared >= 100, "only {compared} steps were compared");
     let unused = list.unused();
-    assert!(unused.is_empty(), "deviations that nothing needs: {unused:?}");
+    assert!(unused.is_empty(), "these deviations are not needed: {unused:?}");
 }
 
 #[test]

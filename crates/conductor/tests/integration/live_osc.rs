@@ -30,10 +30,18 @@ async fn silence_is_never_success() {
     let OscStage { way, stage, mut live } = require!(osc_stage(SHORT).await);
     let mut client = attached(&stage, "abletonosc").await;
     way.faults().ignore = Some("/live/track/set/mute");
-    assert_eq!(client.code("live_set_track_props", mute("track:1")).await, "SDK_REJECTED", "the write was lost");
+    assert_eq!(
+        client.code("live_set_track_props", mute("track:1")).await,
+        "SDK_REJECTED",
+        "the lost write was not reported as rejected"
+    );
     assert_eq!(live.look("song.tracks[1].mute"), false);
     *way.faults() = Faults { lose: Some(("/live/track/get/mute", 99)), ..Faults::default() };
-    assert_eq!(client.code("live_set_track_props", mute("track:1")).await, "TIMEOUT", "it was never read back");
+    assert_eq!(
+        client.code("live_set_track_props", mute("track:1")).await,
+        "TIMEOUT",
+        "the missing read-back was not reported as a timeout"
+    );
     // An unrelated error message does not make a write fail: the value read back decides.
     *way.faults() = Faults { stray_error: true, ..Faults::default() };
     client.ok("live_set_track_props", mute("track:1")).await;
@@ -88,7 +96,7 @@ async fn after_a_silence_ids_must_be_looked_at_again() {
     assert_eq!(
         client.code("live_set_track_props", mute("track:0")).await,
         "STALE_REFERENCE",
-        "another Set may be open"
+        "ids stay valid, although another Set may be open"
     );
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute("track:0")).await;
@@ -142,7 +150,10 @@ async fn what_the_peer_cannot_do_is_refused_with_the_right_code() {
     ] {
         let error = client.refused(tool, arguments.clone()).await;
         assert_eq!(error["code"], code, "{tool} {arguments}");
-        assert!(error["hint"].as_str().is_some_and(|it| it.contains("script")), "the hint names who can: {error}");
+        assert!(
+            error["hint"].as_str().is_some_and(|it| it.contains("script")),
+            "the hint does not name a host that supports this: {error}"
+        );
     }
     let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": [] })).await;
     assert!(wrote["warnings"][0].as_str().is_some_and(|it| it.contains("probability")), "{wrote}");
@@ -161,8 +172,12 @@ async fn a_clip_too_long_for_a_datagram_is_read_in_pieces() {
     live.run("song._undo.done.clear()");
     let notes: Value = (0..1000).map(|n| json!({ "pitch": n % 128, "startTime": n, "duration": 0.5 })).collect();
     let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": notes })).await;
-    assert_eq!((&wrote["count"], &wrote["undoSteps"]), (&json!(1000), &json!(4)), "one removal and three datagrams");
-    assert_eq!(live.look("len(song._undo.done)"), 4, "as many as Live has");
+    assert_eq!(
+        (&wrote["count"], &wrote["undoSteps"]),
+        (&json!(1000), &json!(4)),
+        "the notes were not sent as one removal and three datagrams"
+    );
+    assert_eq!(live.look("len(song._undo.done)"), 4, "Live has another number of undo entries");
 }
 
 #[tokio::test]
@@ -225,7 +240,10 @@ fn no_address_is_misspelt() {
     for address in used {
         assert!(known.contains(address), "{address}");
     }
-    assert!(!known.contains("/live/song/get/scale_intervals"), "the list knows what is not there");
+    assert!(
+        !known.contains("/live/song/get/scale_intervals"),
+        "the list of addresses contains an address that does not exist"
+    );
 }
 
 fn pairs() -> Vec<Value> {
@@ -245,7 +263,8 @@ fn osc(values: &Value) -> Vec<OscType> {
     values.as_array().map(|it| it.iter().map(of).collect()).unwrap_or_default()
 }
 
-/// A recorded message as a request, if it was answered.
+/// Converts a recorded message to a request, or to a command if it was not answered. Also returns
+/// the number of repeated indices, and whether the message is a request.
 fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize, bool) {
     let address: &'static str = Box::leak(pair["send"][0].as_str().unwrap_or_default().to_owned().into_boxed_str());
     let came = pair["recv"].as_array().cloned().unwrap_or_default();
@@ -296,7 +315,7 @@ async fn recorded_datagrams_are_understood() {
         let answer = came.iter().find(|it| it[0] == pair["send"][0]).map(|it| osc(&it[1]));
         let error = came.iter().find(|it| it[0] == "/live/error").and_then(|it| it[1][0].as_str().map(str::to_owned));
         let (ask, echo, _) = ask_of(pair);
-        let batch = wire.batch(&[ask]).await.expect("the fence closes every batch");
+        let batch = wire.batch(&[ask]).await.expect("the batch was not closed by its fence message");
         assert_eq!(batch.error, error, "{pair}");
         let wanted = answer.map(|it| it.into_iter().skip(echo).collect::<Vec<_>>());
         assert_eq!(batch.replies, [wanted], "{}", pair["send"]);

@@ -87,7 +87,7 @@ async fn notes_that_a_person_changed_after_the_read_are_not_replaced() {
             let theirs = stored(&mut live);
             let error = client.refused("live_set_notes", write(&seen)).await;
             assert_eq!(error["code"], "STALE_REFERENCE", "{host}: {change}: {error}");
-            assert_eq!(stored(&mut live), theirs, "{host}: {change}: nothing was written");
+            assert_eq!(stored(&mut live), theirs, "{host}: {change}: something was written");
             let now = revision(&mut client).await;
             assert_ne!(now, seen, "{host}: {change}");
             client.ok("live_set_notes", write(&now)).await;
@@ -104,15 +104,23 @@ async fn a_change_between_overview_and_notes_and_one_after_both_are_found() {
         assert_eq!(
             client.code("live_set_notes", write(&seen)).await,
             "STALE_REFERENCE",
-            "{host}: changed before the notes"
+            "{host}: a change before the notes were read was overwritten"
         );
         let seen = revision(&mut client).await;
         client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
         live.run(&format!("{CLIP}._notes[1].velocity = 8.0"));
-        assert_eq!(client.code("live_set_notes", write(&seen)).await, "STALE_REFERENCE", "{host}: changed after them");
+        assert_eq!(
+            client.code("live_set_notes", write(&seen)).await,
+            "STALE_REFERENCE",
+            "{host}: a change after the notes were read was overwritten"
+        );
         let window = json!({ "fromBeat": 0, "toBeat": 1 });
         let partly = json!({ "clipId": BEAT, "notes": [], "window": window, "expectRevision": seen });
-        assert_eq!(client.code("live_set_notes", partly).await, "STALE_REFERENCE", "{host}: also a part of the clip");
+        assert_eq!(
+            client.code("live_set_notes", partly).await,
+            "STALE_REFERENCE",
+            "{host}: a change was overwritten in a part of the clip"
+        );
     }
 }
 
@@ -123,7 +131,7 @@ async fn an_unchanged_set_takes_every_write_with_its_revision() {
         client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
         client.ok("live_list_devices", json!({ "trackId": "track:2" })).await;
         client.ok("live_get_track", json!({ "trackId": "track:0" })).await;
-        assert_eq!(revision(&mut client).await, seen, "{host}: reading changes nothing");
+        assert_eq!(revision(&mut client).await, seen, "{host}: reading changed the revision");
         for (tool, mut arguments) in [
             ("live_set_notes", write(&seen)),
             ("live_set_param", json!({ "paramId": "track:2/device:0/param:1", "value": 0.3 })),
@@ -134,10 +142,14 @@ async fn an_unchanged_set_takes_every_write_with_its_revision() {
         ] {
             arguments["expectRevision"] = seen.clone();
             let wrote = client.ok(tool, arguments).await;
-            assert_ne!(wrote["revision"], seen, "{host}: {tool} makes a new revision");
+            assert_ne!(wrote["revision"], seen, "{host}: {tool} did not change the revision");
             seen = wrote["revision"].clone();
         }
-        assert_eq!(revision(&mut client).await, seen, "{host}: as the last write said");
+        assert_eq!(
+            revision(&mut client).await,
+            seen,
+            "{host}: the revision differs from the one that the last write returned"
+        );
         // A write of another session makes the revision of this session stale.
         let set = if host == "script" { "live_script" } else { "live_osc" };
         let mut other = stage.client().await;
@@ -186,7 +198,7 @@ async fn values_and_properties_that_a_person_changed_are_not_written_over() {
             let mut arguments = arguments;
             arguments["expectRevision"] = seen;
             assert_eq!(client.code(tool, arguments.clone()).await, "STALE_REFERENCE", "{host}: {change}");
-            assert_eq!(live.look(look), true, "{host}: {change}: nothing was written");
+            assert_eq!(live.look(look), true, "{host}: {change}: something was written");
             arguments["expectRevision"] = revision(&mut client).await;
             client.ok(tool, arguments).await;
         }
@@ -238,11 +250,11 @@ async fn lost_datagrams_cost_a_question_each_and_not_the_time_limit() {
     way.faults().lose_every = Some(10);
     for n in 0..10 {
         let read = client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
-        assert_eq!(read["count"], 4, "nothing is made up and nothing is left out");
+        assert_eq!(read["count"], 4, "notes were lost or invented");
         let song = client.ok("live_get_song_overview", json!({})).await;
         assert_eq!((&song["trackCount"], &song["scaleName"]), (&json!(3), &json!("Minor")));
         let devices = client.ok("live_list_devices", json!({ "trackId": "track:2" })).await;
-        assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "volume, panning and two sends: {n}");
+        assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "not volume, panning and two sends: {n}");
     }
     way.faults().lose_every = None;
     assert_eq!(live.look("song.tempo"), 124.0);
@@ -272,7 +284,7 @@ async fn a_write_without_an_answer_says_what_is_known_of_it() {
     assert_eq!((&error["code"], &error["effect"]), (&json!("TIMEOUT"), &json!("unknown")));
 }
 
-/// Makes a call and lets a person approve it if needed.
+/// Makes a call that must need an approval, approves it as a person, and repeats the call.
 pub async fn agreed(stage: &Stage, client: &mut Client, tool: &str, arguments: Value) -> Value {
     let error = client.refused(tool, arguments.clone()).await;
     assert_eq!(error["code"], "APPROVAL_REQUIRED", "{tool} {arguments}: {error}");
@@ -293,10 +305,10 @@ async fn deleting_in_a_running_live_asks_a_person_and_on_a_document_does_not() {
             ("live_delete_track", json!({ "trackId": "track:1", "setId": set }), "len(song.tracks) == 3"),
         ] {
             assert_eq!(client.code(tool, arguments.clone()).await, "APPROVAL_REQUIRED", "{host}: {arguments}");
-            assert_eq!(live.look(look), true, "{host}: nothing is gone");
+            assert_eq!(live.look(look), true, "{host}: something was deleted");
         }
         let dry = json!({ "trackId": "track:1", "dryRun": true });
-        assert_eq!(client.code("live_delete_track", dry).await, "UNSUPPORTED", "nothing to ask about");
+        assert_eq!(client.code("live_delete_track", dry).await, "UNSUPPORTED", "a dry run was not refused");
         let gone = agreed(&stage, &mut client, "live_delete_track", json!({ "trackId": "track:1" })).await;
         assert_eq!(gone["deleted"], json!(["track:1"]));
         assert_eq!(live.look("[it.name for it in song.tracks]"), json!(["Drums", "Vocals"]));
@@ -318,7 +330,11 @@ async fn a_yes_for_a_deletion_is_for_the_set_as_it_was() {
     studio.approvals.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.expect("allowed");
     live.run("song.delete_track(0)");
     client.ok("live_get_song_overview", json!({})).await;
-    assert_ne!(client.code("live_delete_track", delete).await, "", "another track is there now");
+    assert_ne!(
+        client.code("live_delete_track", delete).await,
+        "",
+        "the deletion ran, although another track now has the id"
+    );
     assert_eq!(live.look("[it.name for it in song.tracks]"), json!(["Bass", "Vocals"]));
 }
 
@@ -339,7 +355,7 @@ async fn a_deletion_that_attaches_live_by_itself_deletes_nothing() {
     assert_eq!(client.code("live_delete_track", named).await, "APPROVAL_REQUIRED");
 }
 
-/// Each hint names a host that supports the operation.
+/// Each hint names a host that supports the operation, or states that no host does.
 #[tokio::test]
 async fn a_hint_names_a_host_that_can_or_says_that_none_can() {
     let render = json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 });
@@ -369,7 +385,7 @@ async fn a_hint_names_a_host_that_can_or_says_that_none_can() {
     let error = client.refused("live_render_track", render).await;
     assert!(
         error["hint"].as_str().is_some_and(|it| it.contains("No host supports")),
-        "the sample is not there: {error}"
+        "the hint names a host, although none supports this: {error}"
     );
     let unknown = json!({ "trackId": "track:0", "deviceName": "Saturator", "index": 0 });
     let error = client.refused("live_insert_device", unknown).await;
@@ -385,7 +401,7 @@ async fn an_attribute_that_this_live_lacks_is_explained() {
     let mut client = attached(&stage, "script").await;
     live.run("del song.tracks[2].devices[0].parameters[1].__dict__['automation_state']");
     let devices = client.ok("live_list_devices", json!({ "trackId": "track:2" })).await;
-    assert_eq!(devices["devices"][0]["params"][1]["automated"], Value::Null, "not known, not made up");
+    assert_eq!(devices["devices"][0]["params"][1]["automated"], Value::Null, "an unknown value was invented");
     live.run("del song.tracks[2].devices[0].parameters[1].__dict__['is_quantized']");
     let error = client.refused("live_list_devices", json!({ "trackId": "track:2" })).await;
     let message = error["message"].as_str().unwrap_or_default();

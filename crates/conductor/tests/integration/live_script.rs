@@ -28,7 +28,7 @@ fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
 /// Connects and reads the greeting of the script, but does not send the hello message yet.
 fn meet(home: &Path) -> (TcpStream, Value) {
     let (stream, met) = knock(home);
-    let first = line(&stream).expect("the script speaks first");
+    let first = line(&stream).expect("the script sent no greeting");
     assert_eq!(first["token"], json!(met.token));
     let theirs = first["nonce"].as_str().expect("a number");
     let proof = bridges::proof(&met.secret, "daemon", theirs, "mine");
@@ -56,11 +56,11 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
     ] {
         let (mut stream, _) = meet(&home);
         writeln!(stream, "{words}").expect("sent");
-        assert_eq!(line(&stream), None, "{words}: closed without a word");
+        assert_eq!(line(&stream), None, "{words}: the script answered instead of closing the connection");
     }
     // A client that sends nothing does not block the socket.
     let (mut mute, _) = meet(&home);
-    assert_eq!(mute.read(&mut [0; 16]).ok(), Some(0), "closed after two seconds");
+    assert_eq!(mute.read(&mut [0; 16]).ok(), Some(0), "the connection was not closed");
     // Only one client is allowed; the second receives an error.
     let mut client = attached(&stage, "script").await;
     let (second, _) = knock(&home);
@@ -73,7 +73,7 @@ async fn a_client_that_reconnects_at_once_is_not_refused() {
     let (_live, stage) = require!(script_stage("12.2.0"));
     let home = stage.studio.home.path().to_owned();
     for round in 0..20 {
-        // The peer disconnects before or after the hello, before the script reads again.
+        // Disconnect before or after the hello message, and before the script reads again.
         let (mut left, hello) = meet(&home);
         if round % 2 == 0 {
             writeln!(left, "{hello}").expect("sent");
@@ -148,14 +148,14 @@ async fn every_field_of_a_note_and_every_undo_entry_is_told_truly() {
     let rename = json!({ "trackId": "track:0", "props": { "name": "A" } });
     assert_eq!(client.ok("live_set_track_props", rename).await["undoSteps"], 1);
     let all = json!({ "trackId": "track:0", "props": { "name": "B", "mute": true, "solo": true } });
-    assert_eq!(client.ok("live_set_track_props", all).await["undoSteps"], 2, "a rename is an entry of its own");
+    assert_eq!(client.ok("live_set_track_props", all).await["undoSteps"], 2, "the rename is not a separate undo entry");
     client.ok("live_set_param", json!({ "paramId": "track:0/mixer/panning", "value": -0.5 })).await;
-    assert_eq!(live.look("len(song._undo.done)"), 5, "as many as were told");
+    assert_eq!(live.look("len(song._undo.done)"), 5, "Live has another number of undo entries than reported");
     // An edit that Live refuses halfway is rolled back and leaves no open undo step.
     live.run("song._broken = True\ndef refuse(specs): raise RuntimeError('no more notes')\nsong.tracks[0].clip_slots[0].clip.__dict__['add_new_notes'] = refuse");
     let error = client.refused("live_set_notes", json!({ "clipId": BEAT, "notes": [note] })).await;
     assert_eq!(error["code"], "SDK_REJECTED");
-    assert!(live.look("song._undo.step is None").as_bool().unwrap_or(false), "the undo step is closed");
+    assert!(live.look("song._undo.step is None").as_bool().unwrap_or(false), "the undo step is still open");
     assert_eq!(
         client.code("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Reverb", "index": 0 })).await,
         "UNSUPPORTED"
@@ -177,7 +177,7 @@ async fn what_the_person_does_is_told_and_makes_ids_stale() {
     client.ok("live_set_track_props", mute.clone()).await;
     live.run("song.delete_track(0)");
     assert_eq!(client.code("live_set_track_props", mute.clone()).await, "STALE_REFERENCE");
-    assert_eq!(live.look("song.tracks[1].mute"), false, "nothing was written");
+    assert_eq!(live.look("song.tracks[1].mute"), false, "something was written");
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute).await;
     assert_eq!(live.look("[song.tracks[1].name, song.tracks[1].mute]"), json!(["Vocals", true]));
@@ -188,12 +188,16 @@ async fn live_that_ends_is_told_and_found_again() {
     let (live, stage) = require!(script_stage("12.2.0"));
     let mut client = attached(&stage, "script").await;
     live.quit();
-    assert!(!rendezvous::path(stage.studio.home.path()).exists(), "it tidies up");
+    assert!(!rendezvous::path(stage.studio.home.path()).exists(), "the rendezvous file was not removed");
     let error = client.refused("live_set_tempo", json!({ "bpm": 99 })).await;
     assert_eq!(error["code"], "HOST_OFFLINE");
     let again = require!(fakelive::script(stage.studio.home.path(), "12.2.0"));
     let mute = json!({ "trackId": "track:0", "props": { "mute": true } });
-    assert_eq!(client.code("live_set_track_props", mute.clone()).await, "STALE_REFERENCE", "another Set may be open");
+    assert_eq!(
+        client.code("live_set_track_props", mute.clone()).await,
+        "STALE_REFERENCE",
+        "ids stay valid, although another Set may be open"
+    );
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute).await;
     drop(again);

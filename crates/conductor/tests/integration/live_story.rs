@@ -72,7 +72,7 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     assert_eq!((&song["trackCount"], &song["sceneCount"], &song["host"]), (&json!(3), &json!(2), &json!(facts.host)));
     let unknown: Vec<&str> = song["unknown"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     assert_eq!(unknown, facts.unknown, "{song}");
-    assert!(unknown.iter().all(|it| song[*it].is_null()), "what is not known is not made up: {song}");
+    assert!(unknown.iter().all(|it| song[*it].is_null()), "an unknown value was invented: {song}");
     let found = client.ok("live_find_track", json!({ "query": "DRU" })).await;
     assert_eq!(found, json!({ "matches": [{ "id": "track:0", "name": "Drums", "type": "midi" }], "count": 1 }));
     assert_eq!(client.ok("live_find_track", json!({ "query": "horns" })).await["count"], 0);
@@ -114,23 +114,31 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
             { "pitch": 127, "startTime": 1.5, "duration": 1, "velocity": 90 },
             { "pitch": 127, "startTime": 2.5, "duration": 0.5, "velocity": 100, "muted": true },
         ]),
-        "lowest and highest key come back, and the overlap is cut"
+        "wrong notes: the lowest or highest key is missing, or the overlap was not cut"
     );
     let window = json!({ "fromBeat": 1, "toBeat": 2, "fromPitch": 100 });
     let inside = json!([{ "pitch": 101, "startTime": 1.25, "duration": 0.25 }]);
     let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": inside, "window": window })).await;
-    assert_eq!((&wrote["count"], &wrote["removed"]), (&json!(3), &json!(1)), "a window replaces what starts inside");
+    assert_eq!(
+        (&wrote["count"], &wrote["removed"]),
+        (&json!(3), &json!(1)),
+        "not exactly the notes that start inside the window were replaced"
+    );
     let track = client.ok("live_create_track", json!({ "kind": "midi" })).await;
     assert_eq!((&track["id"], &track["kind"], &track["clipSlotCount"]), (&json!("track:3"), &json!("midi"), &json!(2)));
     assert_eq!(
         (&track["mutedViaSolo"], &track["arrangementClipCount"], &track["deviceCount"], &track["mixer"]["sendCount"]),
         (&json!(false), &json!(0), &json!(0), &json!(2)),
-        "counted, not assumed"
+        "wrong counts"
     );
     let slot = json!({ "slotId": "track:3/clipslot:1", "lengthBeats": 8 });
     let clip = client.ok("live_create_midi_clip", slot.clone()).await;
     assert_eq!((&clip["clipId"], &clip["lengthBeats"]), (&json!("track:3/clipslot:1/clip"), &json!(8)));
-    assert_eq!(client.code("live_create_midi_clip", slot).await, "SDK_REJECTED", "the slot is taken");
+    assert_eq!(
+        client.code("live_create_midi_clip", slot).await,
+        "SDK_REJECTED",
+        "a clip was created in a slot that is in use"
+    );
     let louder = client.ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.5 })).await;
     assert_eq!((&louder["value"], &louder["unit"]), (&json!(0.5), &json!(facts.unit)));
     assert_eq!(
@@ -141,7 +149,7 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let param = devices["devices"][1]["params"][1].clone();
     let set = client.ok("live_set_param", json!({ "paramId": param["id"], "value": param["min"] })).await;
     assert_eq!((&set["value"], &set["previous"]), (&param["min"], &param["value"]));
-    assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "volume, panning and two sends");
+    assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "not volume, panning and two sends");
     let insert = json!({ "trackId": "track:3", "deviceName": "Reverb", "index": 99 });
     match facts.inserts {
         Ok(()) => assert_eq!(client.ok("live_insert_device", insert).await["device"]["id"], "track:3/device:0"),

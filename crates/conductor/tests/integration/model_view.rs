@@ -44,7 +44,7 @@ fn a_view_shortens_the_list_and_every_tool_stays_callable() {
     let (mut direct, (mut core, _)) = (daemon.client(), hello(&daemon, json!({ "v": 1 })));
     daemon.block_on(direct.initialize());
     let (all, short) = (listed(&daemon, &mut direct), listed(&daemon, &mut core));
-    assert!(all.len() > 100, "the socket lists everything: {}", all.len());
+    assert!(all.len() > 100, "the socket lists only {} tools", all.len());
     assert_eq!(short.len(), 24);
     assert!(short.iter().chain(&all).all(|it| it.get("outputSchema").is_none()));
     assert!(!names(&short).contains(&"conductor_get_trace"));
@@ -187,7 +187,7 @@ fn without_a_query_the_sets_are_listed() {
 #[test]
 fn a_path_over_http_selects_the_view() {
     let daemon = TestDaemon::start("schema = 1\n[http]\nbind = \"127.0.0.1:0\"\n");
-    let at = daemon.block_on(daemon.gateway().http.open_own(None)).expect("a free port");
+    let at = daemon.block_on(daemon.gateway().http.open_own(None)).expect("the listener could not be opened");
     let token = std::fs::read_to_string(daemon.home.path().join("state/http.token")).expect("a token");
     let bearer = format!("Bearer {}", token.trim());
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
@@ -203,7 +203,7 @@ fn a_path_over_http_selects_the_view() {
         let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         (answer.status, body["result"]["tools"].as_array().cloned().unwrap_or_default())
     };
-    assert_eq!(listed("/mcp").1.len(), 24, "the default view");
+    assert_eq!(listed("/mcp").1.len(), 24, "wrong number of tools in the default view");
     assert!(listed("/mcp/x/all").1.len() > 100);
     assert_eq!(listed("/mcp/x/stage").1.len(), 8);
     let effects = |tools: Vec<Value>| {

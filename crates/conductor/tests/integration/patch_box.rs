@@ -74,7 +74,8 @@ impl SandboxedPd {
     async fn open(&self, name: &str, text: &str) {
         let file = format!("{name}.pd");
         self.tools.write(&file, text);
-        // A person approves it if needed: the sandbox must also hold for approved patches.
+        // If the call needs an approval, a person approves it: the sandbox must also confine
+        // approved patches.
         let open = json!({ "path": file, "host": "pd", "alias": name });
         if self.tools.output("open_patch", open.clone()).await.is_err() {
             self.tools.yes("open_patch", open).await;
@@ -172,7 +173,8 @@ async fn a_patch_reads_nothing_of_the_home() {
             ],
         )
         .await;
-    // If a patch is opened while another loads, Pd loads the other again. So this patch waits.
+    // If a patch is opened while another loads, Pd loads the other again. So this patch waits 20 ms
+    // before it opens the other one.
     let state = fixture.home().join("state").display().to_string();
     let opens = format!(
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X obj 1 20 del 20;\n#X msg 1 40 \\; pd open leak.pd {state};\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n"
@@ -213,8 +215,8 @@ async fn a_patch_reaches_no_network() {
         let mut heard = [0; 64];
         assert!(udp.recv(&mut heard).is_err(), "a datagram arrived");
         assert!(tcp.accept().is_err(), "a connection arrived");
-        assert!(TcpStream::connect(("127.0.0.1", free)).is_err(), "it listens");
-        assert!(UdpSocket::bind(("127.0.0.1", free)).is_ok(), "it holds a UDP port");
+        assert!(TcpStream::connect(("127.0.0.1", free)).is_err(), "Pd listens on the TCP port");
+        assert!(UdpSocket::bind(("127.0.0.1", free)).is_ok(), "Pd uses the UDP port");
         fixture.unharmed().await;
     }
 }
@@ -340,7 +342,7 @@ async fn code_that_a_patch_loads_is_in_the_box_too() {
         );
         fixture.open("declares", &declared).await;
         fixture.run("after", &[]).await;
-        assert!(!patches.join("report").exists(), "it ran");
+        assert!(!patches.join("report").exists(), "the library was loaded");
         // A library in the patch folder is loaded as code, but the sandbox confines it.
         fs::rename(patches.join("evil.hidden"), &library).expect("moved");
         let opened = fixture.tools.output("open_patch", json!({ "path": "after.pd", "host": "document" })).await;

@@ -41,7 +41,7 @@ impl FakeMax {
     /// Starts the fake Max and waits until the bridge has connected.
     fn attach(tools: &PatchTools, max: &MaxHost) -> FakeMax {
         let fake = FakeMax::start(tools.studio.home.path());
-        assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+        assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not connect");
         fake
     }
 
@@ -138,7 +138,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     tools.ok("set_object_attribute", size).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
     tools.ok("undo_patch", json!({ "patch_id": "m" })).await;
-    assert_eq!(fake.attribute(0, "osc", "fontsize"), 12, "as Max had it before");
+    assert_eq!(fake.attribute(0, "osc", "fontsize"), 12, "undo did not restore the value that Max had");
     tools.ok("redo_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
     tools
@@ -241,7 +241,11 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     for (tool, arguments) in ways {
         let question = tools.asked(tool, arguments.clone()).await;
         assert!(question.facts.iter().any(|it| it.text.contains("a running Max")), "{question:?}");
-        let limits = question.facts.iter().find(|it| it.label == "limits").expect("what limits the program");
+        let limits = question
+            .facts
+            .iter()
+            .find(|it| it.label == "limits")
+            .expect("the question does not state the limits of the program");
         assert!(limits.text.contains("there is no sandbox"), "{limits:?}");
         let studio = &tools.studio.studio;
         studio

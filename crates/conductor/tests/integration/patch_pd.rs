@@ -53,7 +53,7 @@ impl PdStage {
     async fn same(&self, id: &str) {
         let root = id.split('/').next().expect("a root");
         let revision = self.tools.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
-        let written = self.pd.written(root).expect("Pd writes the patch");
+        let written = self.pd.written(root).expect("Pd did not write the patch");
         let ours = self.tools.patches.look(root, |scene| Ok(picture(&scene.patch.document().root()))).expect("open");
         assert_eq!(picture(&written.root()), ours);
         self.tools.patches.reconcile(root).expect("Pd answers");
@@ -120,7 +120,7 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     let (on_file, on_pd) = (told(&document), told(&stage.tools));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
-        // Values may differ: each host knows some values that the other does not know. The other
+        // Values may differ: each host can read some values that the other cannot read. The other
         // host must then refuse the call.
         if a.0 == "get_object_value" && a != b {
             let refuses =
@@ -130,7 +130,7 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
             assert_eq!(a, b);
         }
     }
-    assert!(stage.pd.pid().is_none(), "an idle Pd is not kept");
+    assert!(stage.pd.pid().is_none(), "an idle Pd is still running");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -501,19 +501,19 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     });
     assert!(begun.is_some());
     signal(first, rustix::process::Signal::KILL);
-    let error = batch.await.expect("the call ends");
+    let error = batch.await.expect("the task of the call panicked");
     assert_eq!(error.code, Code::HostOffline, "{error:?}");
     let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
     // The next call works, with a new process that has the old patch.
     stage.edit(&id, json!([{ "op": "add", "obj_type": "dac~", "position": [50, 90], "varname": "out" }])).await;
     stage.same(&id).await;
-    let second = stage.pd.pid().expect("Pd runs again");
+    let second = stage.pd.pid().expect("Pd was not restarted");
     assert_ne!(first, second);
     // Pd is also restarted without a call.
     signal(second, rustix::process::Signal::KILL);
     let third = wait_for(PATIENCE, || stage.pd.pid().filter(|it| *it != second));
-    assert!(third.is_some(), "it was not started again");
+    assert!(third.is_some(), "Pd was not restarted");
     stage.same(&id).await;
     // After three crashes within a minute, Pd is not restarted.
     signal(third.expect("a process"), rustix::process::Signal::KILL);
@@ -652,7 +652,7 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                 }
             }
         }
-        assert_eq!(stage.pd.pid(), first, "{tool}: Pd was told to quit");
+        assert_eq!(stage.pd.pid(), first, "{tool}: Pd was stopped or restarted");
         assert_eq!(stage.alarms().await, Vec::<String>::new(), "{tool}");
     }
     assert!(asked > 4000, "only {asked} calls");
@@ -785,13 +785,13 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
     }
     // Pd never received the files and still has its patch.
     assert_eq!(stage.pd.pid(), pid);
-    let of_pd = resident_peak(pid.expect("Pd runs")).expect("the system tells");
+    let of_pd = resident_peak(pid.expect("Pd runs")).expect("the memory of Pd cannot be read");
     assert!(of_pd < 64 * MB, "Pd held {} MB", of_pd / MB);
-    let ours = resident_peak(std::process::id()).expect("the system tells");
-    assert!(ours < 1024 * MB, "{} MB for files of 50", ours / MB);
+    let ours = resident_peak(std::process::id()).expect("the memory of this process cannot be read");
+    assert!(ours < 1024 * MB, "this process used {} MB for files of 50 MB", ours / MB);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 90] }])).await;
     stage.same("mine").await;
-    // A patch of exactly the limit is opened.
+    // A patch with exactly the maximum number of boxes is opened.
     stage.tools.write("full.pd", &format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(5000)));
     stage.tools.ok("open_patch", json!({ "path": "full.pd", "host": "pd", "alias": "full" })).await;
     stage.same("full").await;
@@ -869,7 +869,8 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     let port: u16 = words[0].parse().expect("a port");
     let mut stranger = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let mut said = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(&stranger), &mut said).expect("it speaks first");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(&stranger), &mut said)
+        .expect("the daemon sent no greeting");
     assert_eq!(said, format!("conductor-daemon {};\n", words[1]));
     // The correct answer is not the first token itself, so this connection is refused.
     std::io::Write::write_all(&mut stranger, format!("conductor-hello {};\n", words[1]).as_bytes()).expect("sent");
@@ -882,7 +883,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     assert_eq!(mode & 0o777, 0o600);
     let file = tools.file("mine.pd");
     let _theirs = Theirs::start(&[&helper, &file]);
-    assert!(wait_for(PATIENCE, || pd.is_attached().then_some(())).is_some(), "the helper did not dial in");
+    assert!(wait_for(PATIENCE, || pd.is_attached().then_some(())).is_some(), "the helper patch did not connect");
     let opened = tools.ok("open_patch", open).await;
     assert_eq!((&opened["host"], &opened["object_count"]), (&json!("pd"), &json!(4)));
     let edit = |edits: Value| json!({ "patch_id": "m", "edits": edits });
@@ -913,7 +914,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     assert_eq!(
         (&info["object_count"], &info["revision"]),
         (&json!(4), &json!(6)),
-        "the document equals the patch in Pd"
+        "the document differs from the patch in Pd"
     );
     // Edits that Pd cannot make are detected by reading back, and rolled back.
     let error = tools.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;

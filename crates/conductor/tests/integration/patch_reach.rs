@@ -87,7 +87,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
 
     let arguments = json!({ "path": "x.pd", "host": "pd", "alias": "run" });
     let question = tools.asked("open_patch", arguments.clone()).await;
-    assert!(stage.pd.pid().is_none() && !tools.file("out.txt").exists(), "something ran before the yes");
+    assert!(stage.pd.pid().is_none() && !tools.file("out.txt").exists(), "something ran before the approval");
     assert_eq!(question.channel_floor, Floor::Local);
     let boxes = fact(&question, "reaches");
     assert!(boxes.contains("[textfile]: writes files, reads files"), "{boxes}");
@@ -99,7 +99,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     // The question describes exactly the limits that this kernel enforces.
     let limits = fact(&question, "limits");
     assert_eq!(limits, Kept::here(PdAudio::Off).sentence());
-    assert_eq!(limits.contains("no other file and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
+    assert_eq!(limits.contains("cannot use other files or start programs"), Kept::here(PdAudio::Off).paths, "{limits}");
     // An answer from the client's own dialog is refused.
     let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
@@ -112,7 +112,10 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     tools.write("x.pd", &file);
     assert!(stage.pd.pid().is_none() && !tools.file("other.txt").exists());
     tools.yes("open_patch", arguments).await;
-    assert!(wait_for(PATIENCE, || tools.file("out.txt").exists().then_some(())).is_some(), "the yes was for this");
+    assert!(
+        wait_for(PATIENCE, || tools.file("out.txt").exists().then_some(())).is_some(),
+        "the approved patch did not run"
+    );
     // The approval is valid for the same patch.
     tools.ok("close_patch", json!({ "patch_id": "run" })).await;
     tools.ok("open_patch", json!({ "path": "x.pd", "host": "pd", "alias": "again" })).await;
@@ -154,7 +157,7 @@ async fn pure_edits_ask_nobody() {
     tools.ok("save_patch", json!({ "patch_id": id, "path": "pure.pd" })).await;
     tools.ok("close_patch", json!({ "patch_id": id })).await;
     tools.ok("open_patch", json!({ "path": "pure.pd", "host": "pd" })).await;
-    assert_eq!(tools.studio.studio.approvals.store().read(|it| it.iter().count()), 0, "somebody was asked");
+    assert_eq!(tools.studio.studio.approvals.store().read(|it| it.iter().count()), 0, "a person was asked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,7 +232,7 @@ async fn every_way_to_a_box_that_reaches_asks() {
     tools.asked("edit_patch", inner).await;
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 2, "something was changed");
     tools.patches.reconcile("p").expect("Pd answers");
-    assert!(!port.is_dialled(), "something was dialled");
+    assert!(!port.is_dialled(), "a connection was opened");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,8 +350,8 @@ async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
         assert!(fact(&question, "reaches").contains("netsend"), "{question:?}");
         assert_eq!(std::fs::read_to_string(tools.file(file)).expect("there"), helper, "{file} was written");
     }
-    // Under an unused name, no patch loads the file. Under a name that a running patch looks for in
-    // vain, that patch would load it.
+    // Under an unused name, no patch loads the file. If a running patch could not find a file, and
+    // the new file has this name, that patch would load it.
     tools.ok("save_patch", json!({ "patch_id": "h", "path": "free.pd" })).await;
     tools.ok("close_patch", json!({ "patch_id": "h" })).await;
     tools.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;

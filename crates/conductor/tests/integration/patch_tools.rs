@@ -72,7 +72,7 @@ impl PatchTools {
                     Ok(output) => output.value.clone(),
                     Err(error) => json!({ "code": error.code.as_str(), "message": error.message }),
                 };
-                self.told.lock().expect("no test thread broke").push((tool.to_owned(), told));
+                self.told.lock().expect("a test thread panicked").push((tool.to_owned(), told));
                 done
             }
             other @ (Outcome::Cancelled | Outcome::Ask { .. }) => panic!("{tool}: {other:?}"),
@@ -195,7 +195,8 @@ async fn arguments_mean_what_their_schema_says() {
     tools.ok("undo_patch", json!({ "patch_id": "p", "steps": 1.0, "expected_revision": 3.0 })).await;
     let stale = tools.no("add_max_object", add(json!({ "expected_revision": -1 }))).await;
     assert_eq!(stale.code, Code::StaleReference);
-    // An optional argument is absent, not null. A name is removed with null.
+    // Null is refused for an optional argument, which must be left out. Renaming to null removes
+    // the name.
     assert_eq!(tools.no("add_max_object", add(json!({ "varname": null }))).await.code, Code::BadInput);
     for name in [json!("a"), Value::Null] {
         let edits = json!([{ "op": "set_varname", "varname": whole["id"], "new_varname": name }]);
@@ -251,7 +252,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     let id = made["patch_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("synth_") && id.len() == 10, "{id}");
     assert_eq!((&made["revision"], &made["dirty"], &made["group"]), (&json!(1), &json!(false), &json!("instruments")));
-    assert!(!tools.file(&file).exists(), "nothing is written before a save");
+    assert!(!tools.file(&file).exists(), "the file was written before a save");
     assert_eq!(ok!("list_active_patches", { "group": "instruments" })["count"], 1);
     assert_eq!(ok!("list_active_patches", { "group": "Instruments" })["count"], 0);
     assert_eq!(ok!("get_frontmost_patch", {})["display_name"], "synth");
@@ -477,7 +478,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     );
     let undone = ok!("undo_patch", { "patch_id": id });
     assert_eq!(undone["undone"].as_array().map(Vec::len), Some(1));
-    assert_eq!(ok!("get_patch_dirty", { "patch_id": id })["dirty"], false, "undo restores the bytes");
+    assert_eq!(ok!("get_patch_dirty", { "patch_id": id })["dirty"], false, "undo did not restore the original content");
     ok!("redo_patch", { "patch_id": id });
     let second = ok!("save_patch", { "patch_id": id });
     let backup = second["backup_path"].as_str().expect("a backup");
@@ -494,7 +495,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     assert_eq!(
         no!("save_patch", { "patch_id": id }).code,
         Code::StaleReference,
-        "a file that vanished was changed too"
+        "a save replaced a file that another program removed"
     );
     fs::write(tools.file(&file), b"mine").expect("written");
     let other = ok!("save_patch", { "patch_id": id, "path": format!("copy.{format}") });
@@ -544,7 +545,7 @@ async fn the_whole_set_on_a_max_document() {
     assert_eq!(gaps(&told, &[]), Vec::<String>::new());
     // The check detects a missing tool, a tool that only fails, and a tool that is listed as
     // unsupported but works.
-    let (name, _) = told.last().expect("the story is told").clone();
+    let (name, _) = told.last().expect("no tool was called").clone();
     let without: Vec<(String, Value)> = told.iter().filter(|it| it.0 != name).cloned().collect();
     assert_eq!(gaps(&without, &[]), [format!("{name} was not asked")]);
     let mut failing = without;
@@ -848,7 +849,7 @@ async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
                 assert_eq!(
                     fs::read(tools.file(name)).expect("there"),
                     text.as_bytes(),
-                    "{name}: untouched is byte-identical"
+                    "{name}: saving without edits changed the file"
                 );
             }
         }
@@ -890,7 +891,7 @@ async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
     };
     edit("one").await;
     open("three").await;
-    assert_eq!(tools.patches.ids(), ["one", "three"], "the clean one that was used least recently went");
+    assert_eq!(tools.patches.ids(), ["one", "three"], "not the least recently used patch without edits was closed");
     edit("three").await;
     assert_eq!(tools.no("create_patch", json!({})).await.code, Code::Busy);
     assert_eq!(tools.patches.ids(), ["one", "three"]);
@@ -923,7 +924,7 @@ async fn the_console_of_one_principal_is_not_cleared_by_another() {
     assert_eq!(tools.ok("get_console_log", json!({})).await["count"], 0);
     let call = Call::new(principal("other"), "get_console_log", json!({}));
     let Outcome::Done(Ok(seen)) = pipeline::run(&tools.studio.studio, call).await.into_outcome() else {
-        panic!("refused")
+        panic!("the call was refused")
     };
     assert_eq!(seen.value["count"], 1);
 }
@@ -945,12 +946,12 @@ async fn readers_and_writers_at_once_see_whole_revisions() {
                 tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
                 let info = tools.ok("get_patch_info", json!({ "patch_id": "p" })).await;
                 let (boxes, cords) = (info["object_count"].as_u64(), info["patchline_count"].as_u64());
-                assert_eq!(boxes, cords.map(|it| it * 2), "no half of a batch is ever seen");
+                assert_eq!(boxes, cords.map(|it| it * 2), "a part of a batch was visible");
             }
         });
     }
     while let Some(done) = work.join_next().await {
-        done.expect("no task broke");
+        done.expect("a task panicked");
     }
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 81);
 }
@@ -1012,7 +1013,7 @@ async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
     };
     assert_eq!(count(json!({})).await, 50, "the default");
     assert_eq!(count(json!({ "lines": 7 })).await, 7);
-    assert!(count(json!({ "lines": 1000 })).await >= 70, "all of them are kept");
+    assert!(count(json!({ "lines": 1000 })).await >= 70, "some lines were dropped");
     // The newest lines are returned.
     let (few, all) =
         (tools.ok("get_console_log", json!({})).await, tools.ok("get_console_log", json!({ "lines": 1000 })).await);

@@ -156,7 +156,7 @@ async fn invalid_input_never_reaches_code() {
     }
     assert_eq!(studio.runs.of(tools::SET), 0);
     assert!(results(&studio).iter().all(|it| it.1 == AuditResult::Invalid && it.2 == 0));
-    assert_eq!(phases(&studio), ["outcome"; 4], "a refused call has no intent");
+    assert_eq!(phases(&studio), ["outcome"; 4], "a refused call has an intent");
     assert!(studio.studio.circuits.list().is_empty());
 }
 
@@ -428,7 +428,7 @@ async fn cancelled_before_during_and_after() {
     cancel.cancel();
     assert_eq!(pipeline::run(&studio.studio, call).await.outcome(), &Outcome::Cancelled);
     assert_eq!(studio.runs.of(tools::SET), 0);
-    assert_eq!(phases(&studio), ["outcome"], "a call without an effect has no intent");
+    assert_eq!(phases(&studio), ["outcome"], "a call without an effect has an intent");
     // A handler that reacts to the cancellation stops without an effect.
     let (call, cancel) = cancellable(tools::SLOW_EFFECT, json!({}));
     let (reply, ()) = tokio::join!(pipeline::run(&studio.studio, call), async {
@@ -436,7 +436,8 @@ async fn cancelled_before_during_and_after() {
         cancel.cancel();
     });
     assert_eq!(reply.outcome(), &Outcome::Cancelled);
-    // A handler that ignores it is killed after the grace period; its effect is unknown.
+    // A handler that ignores the cancellation is killed after the grace period; its effect is
+    // unknown.
     let (call, cancel) = cancellable(tools::SLOW_EFFECT, json!({ "stubborn": true }));
     let (reply, ()) = tokio::join!(pipeline::run(&studio.studio, call), async {
         studio.runs.until(tools::SLOW_EFFECT, 2).await;
@@ -508,7 +509,7 @@ async fn the_tool_that_is_never_refused_runs_without_a_log_and_its_record_waits(
     studio.journal.set_down(None);
     studio.journal.set_outcome_down(Some("disk full"));
     let reply = studio.call(tools::ALWAYS, json!({ "text": "x" })).await;
-    assert_eq!(value(&reply)["audit"], "pending", "also when only the second half fails");
+    assert_eq!(value(&reply)["audit"], "pending", "a failure of only the outcome record was not reported");
     let kept = studio.journal.kept();
     assert!(kept.iter().all(|(facts, outcome)| facts.tool == tools::ALWAYS && outcome.result == AuditResult::Ok));
     assert_eq!(kept.len(), 2);
@@ -544,7 +545,7 @@ async fn a_diagnosis_runs_at_the_human_door_without_a_log_and_for_a_model_it_doe
                 assert_eq!(value(&call(caller.clone()).await), &json!({ "audit": "down" }), "{caller}");
             }
         }
-        assert!(studio.journal.kept().is_empty(), "reads use no place of the records that panic needs");
+        assert!(studio.journal.kept().is_empty(), "reads use the space for records of panic");
         for caller in [
             principal("a"),
             Principal::Http { token: "t".into() },
@@ -582,7 +583,7 @@ async fn a_plugin_that_changed_is_not_called() {
             .text("Weather", "The weather.");
     definition.source = Source::Plugin { name: "weather".into(), code: Digest::of(b"code") };
     let tool = Tool::new(definition).expect("sound");
-    studio.studio.edit_catalog(|catalog| catalog.add(tool)).expect("a new name");
+    studio.studio.edit_catalog(|catalog| catalog.add(tool)).expect("the name of the tool is already used");
     value(&studio.call("weather.now", json!({})).await);
     studio.studio.set_pin_faults(BTreeMap::from([(
         "weather".to_owned(),
@@ -615,7 +616,10 @@ async fn a_result_has_a_size() {
     of_plugin.name = "plug.big".into();
     of_plugin.source = Source::Plugin { name: "plug".into(), code: Digest::of(b"code") };
     for it in [definition, of_plugin] {
-        studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(it.clone()).expect("sound"))).expect("a new name");
+        studio
+            .studio
+            .edit_catalog(|catalog| catalog.add(Tool::new(it.clone()).expect("sound")))
+            .expect("the name of the tool is already used");
     }
     assert_eq!(error(&studio.call("test.big", json!({})).await).code, Code::Unsupported);
     let reply = studio.call("plug.big", json!({})).await;

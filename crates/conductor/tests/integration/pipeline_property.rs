@@ -111,7 +111,7 @@ async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
             if let Some(reply) = settle(&studio, task).await {
                 let steps = reply.steps();
                 let ordered = steps.iter().map(|it| Step::ALL.iter().position(|known| known == it)).collect::<Vec<_>>();
-                prop_assert!(ordered.windows(2).all(|pair| pair[0] < pair[1]), "steps in order: {steps:?}");
+                prop_assert!(ordered.windows(2).all(|pair| pair[0] < pair[1]), "the steps are not in order: {steps:?}");
                 prop_assert_eq!(steps.last(), Some(&Step::Respond));
                 if matches!(reply.outcome(), Outcome::Done(Ok(_))) {
                     prop_assert_eq!(steps.as_slice(), Step::ALL);
@@ -131,7 +131,7 @@ async fn all_ended(studio: &TestStudio, sent: usize) {
     }
 }
 
-/// The sum of the counter over all tools and results.
+/// The number of ended calls: the sum of the counter over all tools and results.
 fn ended(studio: &TestStudio) -> u64 {
     let page = conductor_gateway::studio::meters::exposition(&studio.studio);
     let counted = page.lines().filter(|line| line.starts_with("conductor_tool_calls_total{"));
@@ -160,35 +160,38 @@ fn check(studio: &TestStudio, sent: usize, unrecordable: usize) -> Result<(), Te
     let mut intents = HashMap::new();
     for (at, it) in written.iter().enumerate() {
         match it {
-            Written::Intent(facts) => prop_assert!(intents.insert(facts.call, at).is_none(), "one intent a call"),
+            Written::Intent(facts) => prop_assert!(intents.insert(facts.call, at).is_none(), "a call has two intents"),
             Written::Outcome(facts, outcome) => {
                 prop_assert!(
                     outcomes.insert(facts.call, (at, facts.clone(), outcome.clone())).is_none(),
-                    "one outcome a call"
+                    "a call has two outcomes"
                 );
             }
         }
     }
-    prop_assert_eq!(outcomes.len() + unrecordable, sent, "every call has its record");
+    prop_assert_eq!(outcomes.len() + unrecordable, sent, "a call has no record");
     let catalog = studio.studio.catalog();
     let mut allowed: HashMap<String, usize> = HashMap::new();
     for (call, (at, facts, outcome)) in &outcomes {
         if let Some(intent) = intents.get(call) {
-            prop_assert!(intent < at, "intent before outcome");
+            prop_assert!(intent < at, "an outcome was recorded before its intent");
         }
         let Some(tool) = catalog.get(&facts.tool) else {
-            prop_assert_eq!(outcome.attempts, 0, "an unknown tool never runs");
+            prop_assert_eq!(outcome.attempts, 0, "an unknown tool ran");
             continue;
         };
         *allowed.entry(tool.name.to_string()).or_default() += outcome.attempts as usize;
         let effectful = pipeline::is_effectful(tool);
-        prop_assert!(!(outcome.attempts > 0 && effectful) || intents.contains_key(call), "no effect without an intent");
-        prop_assert!(!effectful || tool.idempotent || outcome.attempts <= 1, "nothing that is not safe ran twice");
+        prop_assert!(!(outcome.attempts > 0 && effectful) || intents.contains_key(call), "an effect has no intent");
+        prop_assert!(
+            !effectful || tool.idempotent || outcome.attempts <= 1,
+            "a tool that is not safe to repeat ran twice"
+        );
         prop_assert!(outcome.code != Some(Code::BadInput) || outcome.attempts <= 1);
     }
     for (tool, _) in studio.runs.all() {
         let left = allowed.get_mut(&tool);
-        prop_assert!(left.as_ref().is_some_and(|left| **left > 0), "{tool} ran without a record that says so");
+        prop_assert!(left.as_ref().is_some_and(|left| **left > 0), "{tool} ran without a record");
         if let Some(left) = left {
             *left -= 1;
         }
@@ -201,7 +204,7 @@ fn check(studio: &TestStudio, sent: usize, unrecordable: usize) -> Result<(), Te
         prop_assert!(counted || (circuit.state == State::Passing && circuit.failures_total == 0), "{circuit:?}");
         prop_assert!(circuit.cause.as_ref().is_none_or(|(code, _)| code.counts_for_breaker()));
     }
-    prop_assert_eq!(studio.studio.traffic.running(), 0, "every slot was released");
+    prop_assert_eq!(studio.studio.traffic.running(), 0, "a slot was not released");
     Ok(())
 }
 

@@ -111,7 +111,7 @@ async fn call(studio: Arc<Studio>, principal: Principal, tool: String, arguments
     match pipeline::run(&studio, Call::new(principal, tool, arguments)).await.into_outcome() {
         Outcome::Done(Ok(output)) => Ok(output.value),
         Outcome::Done(Err(error)) => Err(error),
-        Outcome::Cancelled | Outcome::Ask { .. } => panic!("no such end here"),
+        Outcome::Cancelled | Outcome::Ask { .. } => panic!("the call was cancelled or needs an answer"),
     }
 }
 
@@ -136,7 +136,7 @@ fn the_model_plans_a_person_applies_and_the_pad_does_it() {
     let daemon = Fixture::new();
     let before = daemon.config();
     let id = daemon.plan();
-    assert_eq!(daemon.config(), before, "a plan changes nothing");
+    assert_eq!(daemon.config(), before, "the plan changed the file before it was applied");
     daemon.apply(&id).unwrap();
     let after = daemon.config();
     assert!(after.starts_with("# my studio\n") && after.contains("alias = \"pads\"      # sixteen of them"), "{after}");
@@ -147,7 +147,7 @@ fn the_model_plans_a_person_applies_and_the_pad_does_it() {
 
     let undo = daemon.call(model(), "conductor_undo_plan", json!({ "plan_id": id })).unwrap();
     daemon.apply(undo["plan_id"].as_str().unwrap()).unwrap();
-    assert_eq!(daemon.config(), before, "undo gives the old bytes");
+    assert_eq!(daemon.config(), before, "undo did not restore the original content");
     assert_eq!(daemon.status_of(&id), "undone");
 }
 
@@ -249,7 +249,7 @@ impl McpClient {
         let mut answers = BTreeMap::new();
         while answers.len() < ids.len() {
             let mut line = String::new();
-            assert!(self.stream.read_line(&mut line).unwrap() > 0, "the daemon hung up");
+            assert!(self.stream.read_line(&mut line).unwrap() > 0, "the daemon closed the connection");
             let message: Value = serde_json::from_str(&line).unwrap();
             if let Some(id) = message["id"].as_u64().filter(|it| ids.contains(it)) {
                 answers.insert(id, message);
@@ -353,7 +353,7 @@ fn no_tool_decides_whatever_it_is_given() {
             }
         }
     }
-    assert!(passed * 10 > of * 8, "most calls are valid and reach the code of their tool: {passed} of {of}");
+    assert!(passed * 10 > of * 8, "too few calls reach the code of their tool: {passed} of {of}");
 
     assert_eq!(daemon.status_of(&plan), "pending");
     let question = daemon.studio().approvals.get(approval.parse().unwrap()).unwrap();
@@ -380,18 +380,26 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let state = |id| daemon.studio().approvals.get(id).unwrap().state;
     let plan = daemon.plan();
     let questions: Vec<uuid::Uuid> = (0..6).map(|byte| question(&ask(byte))).collect();
-    assert_eq!(ask(6).code, Code::RateLimited, "six a minute");
+    assert_eq!(ask(6).code, Code::RateLimited, "a seventh question within a minute was accepted");
     let studio = daemon.studio();
     let deny =
         |id| daemon.block_on(async { studio.approvals.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
     deny(questions[0]);
-    assert_eq!(ask(0).code, Code::Denied, "asked again a moment after the no");
+    assert_eq!(ask(0).code, Code::Denied, "the same call was not refused soon after a no");
 
     daemon.clock.set_wall_back(hour);
     daemon.clock.advance(Duration::from_secs(61));
     let seventh = ask(6);
-    assert_eq!(seventh.code, Code::ApprovalRequired, "a minute is over on the monotonic clock");
-    assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
+    assert_eq!(
+        seventh.code,
+        Code::ApprovalRequired,
+        "the question is refused, although a minute has passed on the monotonic clock"
+    );
+    assert_eq!(
+        ask(0).code,
+        Code::ApprovalRequired,
+        "the call is still refused, although the time after a no has passed"
+    );
     // Five minutes after the first questions, they have expired, regardless of the wall clock.
     daemon.clock.advance(Duration::from_millis(300_000 - 61_000));
     daemon.block_on(async { studio.approvals.expire(&studio).await.unwrap() });
@@ -404,7 +412,7 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     daemon.block_on(async { studio.approvals.allow(&studio, question(&seventh), yes).await.unwrap() });
     daemon.clock.set_wall_back(hour);
     daemon.clock.advance(Duration::from_millis(60_000));
-    assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
+    assert_eq!(ask(6).code, Code::ApprovalRequired, "the approval has not expired");
     assert_eq!(state(question(&seventh)), State::Expired);
 
     // Set the wall clock forward: the plan expires by wall time first.
@@ -452,7 +460,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
         .unwrap();
     daemon.apply(plan["plan_id"].as_str().unwrap()).unwrap();
     press(41, SentBy::Person);
-    assert_eq!(daemon.block_on(rig.recv()), Some(vec![0xB0, 2, 9]), "the plan's grant answers");
+    assert_eq!(daemon.block_on(rig.recv()), Some(vec![0xB0, 2, 9]), "the grant of the plan does not allow the call");
 
     // A press by a tool does not count as played by a person, with or without a grant.
     press(41, SentBy::Tool { connection: 9 });
@@ -557,7 +565,7 @@ fn every_argument_has_a_description() {
     for tool in catalog.tools() {
         assert_eq!(lint::undescribed(tool), Vec::<String>::new(), "{}", tool.name);
     }
-    // Negative control: an argument of an argument counts too.
+    // Negative control: an argument inside another argument is found too.
     let input = json!({
         "type": "object", "additionalProperties": false,
         "properties": { "rows": { "description": "Rows", "type": "array", "items": { "properties": { "x": { "type": "number" } } } } },
@@ -576,7 +584,7 @@ fn the_page_of_tools_is_the_catalog() {
     let catalog = daemon.studio().catalog();
     let page = conductor_gateway::tools::docs::page(&catalog);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
-    #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
+    #[expect(clippy::disallowed_methods, reason = "CONDUCTOR_BLESS requests that the page is written")]
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
         let tools = catalog.tools().map(|it| {

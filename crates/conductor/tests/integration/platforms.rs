@@ -144,7 +144,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
         Tested,
         Wine(&["story::decisions_need_a_console"]),
         Compiled,
-        "Windows: the session of the desktop and the ancestors; macOS: the terminal of the command only",
+        "Windows checks the desktop session and the ancestor processes; macOS checks only the terminal",
     ),
     (
         "audit log after a kill",
@@ -180,7 +180,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
         Tested,
         Wine(&["story::a_plugin"]),
         Compiled,
-        "full sandbox on Linux only; `conductor doctor` says what holds",
+        "full sandbox on Linux only; `conductor doctor` lists the limits that apply",
     ),
     (
         "secrets",
@@ -201,7 +201,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
         Tested,
         Compiled,
         Compiled,
-        "tested with a simulated Max; under Wine, it does not become connected",
+        "tested with a simulated Max; under Wine, the bridge does not connect",
     ),
     ("MIDI", Tested, Compiled, Compiled, "JACK and ALSA, WinMM, CoreMIDI; Windows has no virtual ports (use loopMIDI)"),
     ("gamepads", Tested, Compiled, Compiled, ""),
@@ -213,8 +213,8 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
     ("Pure Data started by the daemon", Tested, Compiled, Compiled, "sandbox on Linux only"),
 ];
 
-/// The lines of `.ci/windows-suites`: whether the line starts with `run` (or `not`), and its other
-/// cells.
+/// The lines of `.ci/windows-suites`: `true` for a `run` line, `false` for a `not` line, and the
+/// other cells of the line.
 fn suites() -> Vec<(bool, Vec<String>)> {
     let text = std::fs::read_to_string(tree().join(".ci/windows-suites")).unwrap();
     let lines = text.lines().filter(|it| !it.starts_with('#'));
@@ -240,7 +240,7 @@ fn every_feature_that_runs_under_wine_names_its_suites() {
     for (feature, _, windows, _, _) in FEATURES {
         match windows {
             Wine(names) => assert!(!names.is_empty() && names.iter().all(|it| exists(it)), "{feature}: {names:?}"),
-            Tested => panic!("{feature}: nobody has tested it on Windows"),
+            Tested => panic!("{feature} is marked as tested on Windows, but no suite tests it there"),
             Compiled | NotBuilt => {}
         }
     }
@@ -250,7 +250,7 @@ fn every_feature_that_runs_under_wine_names_its_suites() {
 /// The first steps of the checklist. The others are in `.ci/windows-suites`.
 const FIRST_STEPS: &[&str] = &[
     "`conductor --version` prints a version.",
-    "`conductor up --demo` says \"Conductor is up\", and `conductor status` in a second terminal answers.",
+    "`conductor up --demo` prints \"Conductor is up\", and `conductor status` in a second terminal prints the status.",
     "`conductor doctor` prints no line that starts with `bad`, except for programs that you do not have.",
     "Run the five commands of the tour that `up --demo` prints.",
     "`conductor mcp setup --client NAME` writes an entry for your AI client. Ask the client for the status of Conductor.",
@@ -286,7 +286,7 @@ fn page() -> String {
 fn the_page_of_platforms_is_current() {
     let path = tree().join("docs/platforms.md");
     let page = page();
-    #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
+    #[expect(clippy::disallowed_methods, reason = "CONDUCTOR_BLESS requests that the page is written")]
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

@@ -98,7 +98,11 @@ async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
         };
         assert!(ends.contains(&end), "{name}: {fault}");
         adds(&runner).await;
-        assert_eq!(runner.pid() == before, end == End::Threw, "{name}: a process that was over its limits is replaced");
+        assert_eq!(
+            runner.pid() == before,
+            end == End::Threw,
+            "{name}: the process was not replaced, or was replaced without reason"
+        );
     }
     for friend in [
         "process.kill(0)",
@@ -150,11 +154,11 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
         TIGHT,
     );
     assert_eq!(timers.call("x.leaves", &json!({})).await, Ok(json!(1)));
-    assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "timers end with their call");
+    assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "a timer ran after its call had ended");
 }
 
-/// Plugin code cannot crash its process. So a loop inside the C code of the engine uses up the
-/// kernel's CPU limit; the engine's own time limit does not cover such a loop.
+/// Plugin code cannot crash its process. So this test uses a loop inside the C code of the engine:
+/// the engine's own time limit does not end such a loop, but the kernel's CPU limit does.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_process_that_dies_is_started_anew() {
@@ -215,15 +219,12 @@ async fn a_call_that_is_given_up_takes_its_process_along() {
     let pid = runner.pid().unwrap();
     let nothing = json!({});
     let call = runner.call("x.waits", &nothing);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), call).await.is_err(),
-        "the CPU limit does not end a waiting call"
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "the CPU limit ended a waiting call");
     adds(&runner).await;
     assert_ne!(runner.pid(), Some(pid));
     // The runtime reaps the process soon after. Until then the process is dead, not running.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    assert!(stat.map_or(true, |it| it.contains(") Z") || it.contains(") X")), "it is dead");
+    assert!(stat.map_or(true, |it| it.contains(") Z") || it.contains(") X")), "the process is still running");
 }
 
 #[tokio::test]
@@ -448,10 +449,10 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
     fixture.configure("").await;
     assert_eq!(fixture.status("greeter").0, Status::Disabled);
     assert_eq!(fixture.plugins.reports().len(), 1);
-    assert!(!fixture.has("greeter.greet"), "found is not enabled");
+    assert!(!fixture.has("greeter.greet"), "a plugin that no person enabled has tools");
 
     fixture.configure("[plugins.greeter]\nenabled = true\n").await;
-    assert_eq!(fixture.status("greeter").0, Status::Disabled, "no person has enabled it: there is no pin");
+    assert_eq!(fixture.status("greeter").0, Status::Disabled, "a plugin without a pin is enabled");
     assert!(fixture.status("greeter").1.unwrap().contains("no `pin`"));
 
     let row = fixture.row("greeter", "").await;
@@ -463,12 +464,12 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
     assert_eq!(
         fixture.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code,
         Code::BadInput,
-        "the input schema is closed by default"
+        "an additional argument was accepted"
     );
 
     let pid = fixture.plugins.reports()[0].pid;
     fixture.plugins.look().await;
-    assert_eq!(fixture.plugins.reports()[0].pid, pid, "nothing changed, nothing is started");
+    assert_eq!(fixture.plugins.reports()[0].pid, pid, "a process was started, although nothing changed");
 
     fixture.configure(&row.replace("enabled = true", "enabled = false")).await;
     assert!(!fixture.has("greeter.greet"));
@@ -488,12 +489,12 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     fixture.write("greeter.js", &greeter("Hallo"));
     fixture.plugins.look().await;
     assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
-    assert!(fixture.has("greeter.greet"), "callers receive the reason");
+    assert!(fixture.has("greeter.greet"), "the tools of a changed plugin are not listed");
     let written = fixture.test.journal.written().len();
     let error = fixture.error("greeter.greet", who.clone()).await;
     assert_eq!(error.code, Code::PinMismatch);
     assert!(error.message.contains("conductor plugins enable greeter"), "{}", error.message);
-    assert_eq!(fixture.test.journal.written().len(), written + 1, "the refusal is on record");
+    assert_eq!(fixture.test.journal.written().len(), written + 1, "the refusal is not recorded");
     assert_eq!(fixture.failed_events(), 1);
 
     // After a restart, the file of the enabled version is no longer in memory, but the result is
@@ -544,7 +545,7 @@ async fn a_definition_that_is_another_each_time_is_a_mismatch() {
     fixture.write("greeter.js", &greeter("Hello").replace("'Greets by name.'", "'Greets ' + Math.random()"));
     fixture.configure(&fixture.row("greeter", "").await).await;
     assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
-    assert!(!fixture.has("greeter.greet"), "the enabled version was never loaded, so no tools are listed");
+    assert!(!fixture.has("greeter.greet"), "tools are listed, although the enabled version was never loaded");
 }
 
 #[tokio::test]
@@ -591,7 +592,7 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
     fixture.write("twin.js", &twin);
     let twin_row = fixture.row("twin", "file = \"twin.js\"").await;
     fixture.configure(&format!("{sound}{twin_row}")).await;
-    assert_eq!(fixture.status("twin").0, Status::InitFailed, "its manifest has another name");
+    assert_eq!(fixture.status("twin").0, Status::InitFailed, "a manifest with another name was accepted");
     fixture.configure(&format!("{sound}{}", twin_row.replace("[plugins.twin]", "[plugins.greeter-x]"))).await;
     assert_eq!((fixture.status("greeter").0, fixture.status("greeter-x").0), (Status::Ready, Status::Ready));
 }
@@ -615,7 +616,7 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     assert!(reason("config = { pitch = 20 }\n").await.contains("config.pitch: 20 is less than"));
     assert!(
         reason("config = { pitch = 440, key = \"literal\" }\n").await.contains("key"),
-        "a secret must not be in the file"
+        "a secret in the file was accepted"
     );
     assert_eq!(
         reason("config = { pitch = 440 }\n").await,
@@ -633,7 +634,7 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     );
     fixture.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
     let told = fixture.text("tuner.pitch", json!({})).await;
-    assert_eq!(told, "440 {{secret:tuner.key}}", "the plugin receives a handle, never the value");
+    assert_eq!(told, "440 {{secret:tuner.key}}", "the plugin did not receive a handle instead of the value");
     let log = || String::from_utf8(fixture.log.lock().unwrap().clone()).unwrap();
     while !log().contains("plugin tuner: tuned to 440") {
         tokio::task::yield_now().await;
@@ -665,7 +666,7 @@ async fn every_key_of_a_row_changes_something() {
     assert_eq!(fixture.text("x.ask", json!({})).await, "done");
     assert_eq!((tier("x.ask"), tier("x.add")), ("Stateful".into(), "ReadOnly".into()));
     assert_eq!(fixture.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
-    assert_eq!(fixture.patiently("x.flaky").await, "3", "tried again until it worked");
+    assert_eq!(fixture.patiently("x.flaky").await, "3", "the call was not repeated until it worked");
     assert_eq!(fixture.text("x.spin", json!({})).await, "TIMEOUT");
     assert_eq!(fixture.patiently("x.eat").await, "INTERNAL");
     assert_eq!(fixture.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 543_210);
@@ -709,13 +710,17 @@ async fn a_plugin_that_crashes_trips_its_own_breaker_and_no_other() {
         assert_eq!(
             fixture.text("x.add", json!({ "a": 1, "b": 2 })).await,
             "{\"result\":3}",
-            "its process is there again"
+            "the process of the plugin was not restarted"
         );
     }
     assert_eq!(fixture.text("x.eat", json!({})).await, "CIRCUIT_OPEN");
     let restarts = |name: &str| fixture.plugins.restarts().into_iter().find(|it| it.0 == name).unwrap().1;
     assert_eq!((restarts("x"), restarts("greeter")), (5, 0));
-    assert_eq!(fixture.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "the breaker is the tool's");
+    assert_eq!(
+        fixture.text("x.add", json!({ "a": 1, "b": 2 })).await,
+        "{\"result\":3}",
+        "the circuit breaker of one tool refused another tool"
+    );
     assert_eq!(fixture.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
 }
 
@@ -760,7 +765,7 @@ async fn files_are_reached_under_granted_roots_only() {
         fixture.text("x.do", arguments).await
     };
     fixture.configure(&format!("{roots}{}", fixture.row("x", "").await)).await;
-    assert_eq!(ask("read", "a.txt", None).await, "DENIED", "nothing is granted by itself");
+    assert_eq!(ask("read", "a.txt", None).await, "DENIED", "a file was read without a grant");
 
     fixture
         .configure(&format!("{roots}{}", fixture.row("x", "files_read = [\"songs\"]\nfiles_write = [\"out\"]").await))
@@ -855,9 +860,9 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
     };
     let web = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n");
     fixture.configure(&format!("{web}{}", fixture.row("x", "").await)).await;
-    assert!(get("/", None, false).await.starts_with("DENIED"), "a host of web.fetch is no host of a plugin");
+    assert!(get("/", None, false).await.starts_with("DENIED"), "a plugin used a host of web.fetch");
     fixture.configure(&fixture.row("x", &format!("net = [\"{host}\"]")).await).await;
-    assert!(get("/", None, false).await.starts_with("DENIED"), "and a plugin's host is no way into this machine");
+    assert!(get("/", None, false).await.starts_with("DENIED"), "a plugin reached a host on this machine");
     assert_eq!(seen(), 0);
 
     fixture.means.secrets.set("api", "canary-91c2a7", vec![host.clone()], true).unwrap();
@@ -873,13 +878,13 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
     let sent = get("/b", Some("api"), false).await;
     assert!(
         sent.contains("authorization: bearer [secret:api]"),
-        "the server saw it and sent it back, the caller does not see it: {sent}"
+        "the caller received the secret that the server sent back: {sent}"
     );
     assert!(heads.lock().unwrap().last().unwrap().contains("authorization: bearer canary-91c2a7"));
     let before = seen();
-    assert!(get("/", Some("other"), false).await.starts_with("DENIED"), "not this secret's host");
-    assert!(get("/", Some("mine"), false).await.starts_with("DENIED"), "not granted");
-    assert!(get("/", Some("api"), true).await.starts_with("DENIED"), "never in an address");
+    assert!(get("/", Some("other"), false).await.starts_with("DENIED"), "a secret was sent to another host");
+    assert!(get("/", Some("mine"), false).await.starts_with("DENIED"), "a secret that was not granted was used");
+    assert!(get("/", Some("api"), true).await.starts_with("DENIED"), "a secret was accepted in an address");
     for url in [
         "http://127.0.0.1:1/",
         "http://localhost/",
@@ -892,10 +897,10 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
         let end = fixture.text("x.get", json!({ "url": url })).await;
         assert!(end.starts_with("DENIED") || end.starts_with("BAD_INPUT"), "{url}: {end}");
     }
-    assert_eq!(seen(), before, "none of these requests opened a connection");
+    assert_eq!(seen(), before, "a refused request opened a connection");
     assert!(
         get("/away", None, false).await.starts_with("DENIED"),
-        "a redirect to a host that is not granted is refused"
+        "a redirect to a host that is not granted was followed"
     );
     assert_eq!(seen(), before + 1);
 }
@@ -925,20 +930,24 @@ async fn the_process_has_given_everything_up() {
     assert_eq!(limit("Max address space"), (256_u64 << 20).to_string());
     assert_eq!(limit("Max open files"), "16");
     assert_eq!(limit("Max file size"), "0");
-    assert_eq!(std::fs::read(format!("/proc/{pid}/environ")).unwrap(), b"", "its environment is empty");
+    assert_eq!(
+        std::fs::read(format!("/proc/{pid}/environ")).unwrap(),
+        b"",
+        "the environment of the process is not empty"
+    );
     let mut open: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .map(|it| it.unwrap().file_name().into_string().unwrap())
         .collect();
     open.sort();
-    assert_eq!(open, ["0", "1", "2"], "two pipes, and nothing where stderr was");
+    assert_eq!(open, ["0", "1", "2"], "other descriptors than the standard ones are open");
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let group = stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(2).unwrap().to_owned();
-    assert_eq!(group, pid.to_string(), "a process group of its own");
+    assert_eq!(group, pid.to_string(), "the process is not in its own process group");
 }
 
-/// Operations that code outside the JavaScript engine would try. The test below runs them in
-/// separate processes.
+/// Operations that native code would try if it could escape from the JavaScript engine. The test
+/// below runs them in separate processes.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "run by the test below"]
@@ -987,10 +996,10 @@ fn a_hole_in_the_engine_leads_nowhere() {
         command.args(arguments).args(["--skip", &format!("attempt={what}"), "--skip", &format!("boxed={boxed}")]);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().code()
     };
-    assert_eq!(end("nothing", "yes"), Some(42), "the sandbox alone ends no process");
+    assert_eq!(end("nothing", "yes"), Some(42), "the sandbox alone ended the process");
     for what in ["read", "write", "list", "connect", "unix", "spawn", "thread", "kill", "limits", "code"] {
-        assert_eq!(end(what, "no"), Some(42), "{what}: works without the sandbox");
-        assert_ne!(end(what, "yes"), Some(42), "{what}: fails in the sandbox");
+        assert_eq!(end(what, "no"), Some(42), "{what}: fails without the sandbox");
+        assert_ne!(end(what, "yes"), Some(42), "{what}: works in the sandbox");
     }
 }
 
@@ -1035,7 +1044,7 @@ async fn the_set_list_is_kept_in_a_file() {
     assert_eq!(
         fixture.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"],
         "Ballad",
-        "what is on stays on"
+        "removing another title changed the current one"
     );
     assert_eq!(fixture.value("setlist.next", json!({})).await["now"]["title"], "Encore");
     assert_eq!(fixture.text("setlist.next", json!({})).await, "NOT_FOUND");
@@ -1109,7 +1118,7 @@ async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
         { "pitch": 60, "start": 0, "length": 0.5 }, { "pitch": 64, "start": 0.5, "length": 1, "velocity": 80 },
     ] });
     assert_eq!(fixture.text("midifile.write", phrase.clone()).await, "APPROVAL_REQUIRED");
-    assert!(!fixture.scratch.join("ideas").exists(), "nothing happened yet");
+    assert!(!fixture.scratch.join("ideas").exists(), "the folder was created before the approval");
 
     let row = format!("{row}[plugins.midifile.tools.\"midifile.write\"]\nrequires_approval = false\n");
     fixture.configure(&format!("{}{row}", fixture.studio_root())).await;
@@ -1139,7 +1148,11 @@ async fn every_example_and_the_starter_are_sound() {
         .filter(|it| it.ends_with(".js"))
         .collect();
     names.sort();
-    assert_eq!(names, ["freesound.js", "midifile.js", "setlist.js"], "give a new example a test above and a name here");
+    assert_eq!(
+        names,
+        ["freesound.js", "midifile.js", "setlist.js"],
+        "an example has no test; add a test above and the name here"
+    );
     for name in names {
         let source = example(name.trim_end_matches(".js"));
         look(&launch(&source, Limits::default())).await.unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
@@ -1156,7 +1169,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
     fixture.enabled("x", &plugin(&[("no", no), ("bare", bare), ("throws", "throw new Error('broken')")]), "").await;
     for _ in 0..12 {
         let Outcome::Done(Ok(output)) = fixture.call("x.no", json!({})).await.into_outcome() else {
-            panic!("a result")
+            panic!("the call returned no result")
         };
         assert!(output.is_error);
         let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
@@ -1165,7 +1178,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
         let kinds: Vec<_> = result["content"].as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
         assert_eq!(kinds, ["text", "text", "image"], "{result}");
         let Outcome::Done(Ok(output)) = fixture.call("x.bare", json!({})).await.into_outcome() else {
-            panic!("a result")
+            panic!("the call returned no result")
         };
         let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
         assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("no")));
@@ -1193,7 +1206,7 @@ async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
     let before = conductor_testkit::mcp_process::resident_peak(std::process::id()).unwrap();
     let said = fixture.text("x.reads", json!({})).await;
     let peak = conductor_testkit::mcp_process::resident_peak(std::process::id()).unwrap();
-    assert!(peak - before < 250 << 20, "{} MB more; it said {said}", (peak - before) >> 20);
+    assert!(peak - before < 250 << 20, "the memory grew by {} MB; the plugin returned {said}", (peak - before) >> 20);
     assert_eq!(fixture.text("x.add", json!({ "a": 2, "b": 3 })).await, json!({ "result": 5 }).to_string(), "{said}");
 }
 

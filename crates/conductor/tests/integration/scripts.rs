@@ -49,7 +49,7 @@ fn plain() -> TestStudio {
 async fn call_as(studio: &Arc<Studio>, who: Principal, tool: &str, arguments: Value) -> Result<Value, ToolError> {
     match pipeline::run(studio, Call::new(who, tool, arguments)).await.into_outcome() {
         Outcome::Done(done) => done.map(|it| it.value),
-        Outcome::Cancelled | Outcome::Ask { .. } => panic!("no such end here"),
+        Outcome::Cancelled | Outcome::Ask { .. } => panic!("the call was cancelled or needs an answer"),
     }
 }
 
@@ -90,7 +90,7 @@ async fn a_script_makes_calls_and_returns_a_value() {
     assert_eq!(done["result"], json!(["one", "NOT_FOUND", "ToolError"]));
     assert_eq!(outcomes(&done["calls"]), ["test.echo ok", "test.fail NOT_FOUND"]);
     assert_eq!(done["console"], json!(["seen {\"echo\":\"one\"}"]));
-    assert_eq!(journals(&studio), Vec::<PathBuf>::new(), "a script that reads leaves no journal");
+    assert_eq!(journals(&studio), Vec::<PathBuf>::new(), "a script that only reads left a journal");
     // All records of the script share one id, which is the id of the outer call.
     let mut ids = Vec::new();
     for it in studio.journal.written() {
@@ -172,7 +172,7 @@ async fn another_caller_another_policy_and_an_expired_journal_do_not_continue() 
     let first = run(&studio, code).await.unwrap_err();
     let other = call_as(&studio.studio, principal("other"), "conductor_run_script", json!({ "code": code })).await;
     assert_ne!(other.unwrap_err().extras.more["execution_id"], first.extras.more["execution_id"]);
-    assert_eq!(studio.runs.of(tools::SET), 2, "another caller has another journal");
+    assert_eq!(studio.runs.of(tools::SET), 2, "two callers share a journal");
     // After a policy change, the caller receives one notice with the calls that were made.
     studio.studio.set_policy(PolicyInForce { policy: Policy::default(), version: Digest::of(b"another") });
     let stale = run(&studio, code).await.unwrap_err();
@@ -241,7 +241,7 @@ async fn a_journal_that_ends_in_an_intent_stops_with_an_unknown_effect() {
         let unknown = run(&studio, code).await.unwrap_err();
         assert_eq!((unknown.code, unknown.effect), (Code::PlanStale, Some(Effect::Unknown)), "{unknown:?}");
     }
-    assert_eq!(studio.runs.of(tools::SET), 1, "the call is not repeated");
+    assert_eq!(studio.runs.of(tools::SET), 1, "the call was repeated");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -662,7 +662,7 @@ fn a_dry_run_works_on_copies_and_ends_at_the_outside() {
     assert_eq!((dry["dry_run"].as_bool(), dry["result"].is_null()), (Some(true), true));
     assert_eq!(dry["ended_at"]["tool"], "database.execute", "{dry}");
     assert_eq!(dry["calls"].as_array().unwrap().len(), 5, "{dry}");
-    assert!(dry["console"][0].as_str().unwrap().contains("one"), "the simulator is in the mode Live: {dry}");
+    assert!(dry["console"][0].as_str().unwrap().contains("one"), "the simulator is not in the mode Live: {dry}");
     assert_eq!(dry["calls"][0]["outcome"], "ok", "{dry}");
     assert!(dry["would_plan"].as_str().unwrap().contains("- id = \"one\""), "{dry}");
     // Nothing changed: neither the document, nor the plans, nor the journals.
@@ -671,7 +671,7 @@ fn a_dry_run_works_on_copies_and_ends_at_the_outside() {
     assert_eq!(on(&daemon, "conductor_list_modes", json!({})).unwrap()["current"], "Default");
     assert_eq!(std::fs::read_dir(daemon.home.path().join("state/scripts")).unwrap().count(), 0);
     let waiting = daemon.gateway().studio.approvals.waiting();
-    assert_eq!(waiting, 0, "no person was asked");
+    assert_eq!(waiting, 0, "a person was asked");
     for outside in [
         "studio.web.fetch({ url: 'https://example.org' })",
         "studio.shell.exec({ argv: ['id'] })",

@@ -187,7 +187,7 @@ fn every_answer_about_the_studio_says_what_is() {
     let learning = &call("conductor_get_status", json!({}))["learning"];
     assert_eq!(learning["until"], started["expires_at"]);
     let ms = |it: &Value| it.as_str().unwrap().parse::<Timestamp>().unwrap().as_millis();
-    assert_eq!(ms(&learning["until"]) - ms(&learning["since"]), 30_000, "the documented default");
+    assert_eq!(ms(&learning["until"]) - ms(&learning["since"]), 30_000, "the timeout is not the documented default");
     for message in [[0x90, 36, 100], [0x80, 36, 0]] {
         daemon.send("pads hand", &message);
     }

@@ -34,10 +34,10 @@ async fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
     let home = tempfile::tempdir().expect("a folder");
     let path = home.path().join("mcp.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
-    assert!(path.exists(), "a killed daemon leaves it behind");
+    assert!(path.exists(), "the socket file of a killed daemon is missing");
     let live = Listener::bind(&path).expect("stale, replaced");
     assert!(matches!(Listener::bind(&path), Err(BindError::InUse { .. })));
-    assert!(UnixStream::connect(&path).await.is_ok(), "the live one still answers");
+    assert!(UnixStream::connect(&path).await.is_ok(), "the running daemon does not answer");
     drop(live);
     std::fs::write(home.path().join("plain"), "precious").expect("written");
     assert!(matches!(Listener::bind(&home.path().join("plain")), Err(BindError::NotASocket { .. })));
@@ -57,7 +57,8 @@ async fn one_too_many_is_told_and_closed() {
     let listener = Listener::bind(&studio.home.path().join("mcp.sock")).expect("bound");
     tokio::spawn(serve(listener, Arc::clone(&shared), Arc::clone(&tally)));
     let path = studio.home.path().join("mcp.sock");
-    let connect = || async { LineClient::over(UnixStream::connect(&path).await.expect("the door is open")) };
+    let connect =
+        || async { LineClient::over(UnixStream::connect(&path).await.expect("the socket refused the connection")) };
     let (mut one, mut two) = (connect().await, connect().await);
     for client in [&mut one, &mut two] {
         assert_eq!(client.request("ping", json!({})).await["result"], json!({}));

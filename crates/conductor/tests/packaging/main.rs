@@ -25,7 +25,7 @@ fn binstall_finds_the_program_in_the_archive() {
     let metadata = metadata();
     let binstall = &metadata["binstall"];
     let dist = include_str!("../../../../packaging/dist");
-    assert!(dist.contains("\"$out/$1.tar.gz\""), "the script writes another name");
+    assert!(dist.contains("\"$out/$1.tar.gz\""), "packaging/dist writes another file name");
     assert!(dist.contains("$stage/bin/conductor"));
     for arch in ["x86_64", "aarch64"] {
         let fill = |key: &str| {

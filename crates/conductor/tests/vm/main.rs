@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #![cfg(all(feature = "alsa", feature = "gamepad"))]
 
-#[expect(dead_code, reason = "a part of what the end-to-end tests use")]
+#[expect(dead_code, reason = "shared with the end-to-end tests, which use more of it")]
 #[path = "../end_to_end/studio.rs"]
 mod studio;
 
@@ -40,7 +40,7 @@ fn in_the_guest() -> bool {
     chosen
 }
 
-#[expect(clippy::disallowed_methods, reason = "real time meets a real kernel")]
+#[expect(clippy::disallowed_methods, reason = "the time stamps are real time")]
 fn outside() -> (Stamp, Announce, Arc<AtomicU32>) {
     let start = Instant::now();
     let changed = Arc::new(AtomicU32::new(0));
@@ -148,7 +148,7 @@ fn aplaymidi_plays_into_a_port_of_ours() {
     assert!(input.is_open());
     drop(input);
     let ended = wait_for(PATIENCE, || receiver.is_abandoned().then_some(()));
-    assert!(ended.is_some(), "a closed input ends its thread");
+    assert!(ended.is_some(), "the thread of a closed input is still running");
 }
 
 /// The kernel and players convert a note-on with velocity 0 to a note-off with a velocity of their
@@ -201,7 +201,7 @@ fn unload_virmidi() {
             Command::new("modprobe").args(["-d", &modules(), "-r", "snd-virmidi"]).stderr(Stdio::null()).status();
         status.is_ok_and(|it| it.success()).then_some(())
     });
-    assert!(unloaded.is_some(), "closed ports still hold the device");
+    assert!(unloaded.is_some(), "closed ports still use the device");
 }
 
 /// The device file through which a player sends to the virtual card.
@@ -210,10 +210,10 @@ fn player_end() -> PathBuf {
         let names = std::fs::read_dir("/dev/snd").ok()?.filter_map(Result::ok).map(|entry| entry.path());
         names.into_iter().find(|path| path.to_string_lossy().contains("midiC"))
     });
-    found.expect("a card has a device file")
+    found.expect("the card has no device file")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the guest's script says where its modules are")]
+#[expect(clippy::disallowed_methods, reason = "the guest's script sets the folder of the modules")]
 fn modules() -> String {
     std::env::var("CONDUCTOR_VM_MODULES").unwrap_or_default()
 }
@@ -276,7 +276,11 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
     }
     reader.join().unwrap();
     let start = got.iter().position(|byte| *byte == 0xF0).unwrap();
-    assert!(got[start..] == [&long[..], &[STOP]].concat(), "a long SysEx reaches a device whole: {} bytes", got.len());
+    assert!(
+        got[start..] == [&long[..], &[STOP]].concat(),
+        "the device did not receive the whole SysEx message: {} bytes",
+        got.len()
+    );
 
     drop((input, output));
     let before = changed.load(Ordering::Relaxed);
@@ -341,7 +345,7 @@ fn a_gamepad_comes_plays_and_goes() {
     };
     assert_eq!(pads.ports(), []);
     let mut pad = Plugged::pad();
-    let port = wait_for(PATIENCE, || pads.ports().pop()).expect("the new pad is noticed");
+    let port = wait_for(PATIENCE, || pads.ports().pop()).expect("the new pad was not found");
     assert!(changed.load(Ordering::Relaxed) > 0);
     assert_eq!(port.usb.map(|usb| (usb.vendor, usb.product)), Some((0x045E, 0x028E)));
     assert!(port.guid.is_some(), "{port:?}");
@@ -370,7 +374,7 @@ fn a_gamepad_comes_plays_and_goes() {
     let gone = wait_for(PATIENCE, || receiver.is_abandoned().then_some(()));
     assert!(gone.is_some() && !input.is_open() && pads.ports().is_empty());
     let left: Vec<Body> = std::iter::from_fn(|| receiver.pop()).map(|event| event.body).collect();
-    assert!(left.contains(&Body::ButtonUp(Button::East)), "a pad that is gone holds nothing: {left:?}");
+    assert!(left.contains(&Body::ButtonUp(Button::East)), "the button of a removed pad is still held: {left:?}");
 }
 
 /// The interval between scans is longer than any test. So if a device returns within a test, the
@@ -414,15 +418,15 @@ impl Stage {
             last = json!([row, status]);
             now.then_some(())
         });
-        assert!(told.is_some(), "never connected: {connected}, {lifecycle}; last told: {last:#}");
+        assert!(told.is_some(), "the status never became connected: {connected}, {lifecycle}; last status: {last:#}");
     }
 
     fn starts_the_note(&mut self) {
-        assert_eq!(self.synth.hear(), Some(vec![0x91, 62, 77]), "the mapping fires");
+        assert_eq!(self.synth.hear(), Some(vec![0x91, 62, 77]), "the mapping did not fire");
     }
 
     fn ends_the_note(&mut self) {
-        assert_eq!(self.synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "nothing sticks");
+        assert_eq!(self.synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "the note was not released");
     }
 }
 
@@ -587,5 +591,5 @@ fn no_key_stays_down_when_the_daemon_is_killed() {
     assert_eq!(rest.last().map(String::as_str), Some("gone"), "{rest:?}");
     assert!(rest.iter().all(|it| !it.starts_with("down")), "{rest:?}");
     let left = Command::new("grep").args(["-c", "Name=\"Conductor\"", "/proc/bus/input/devices"]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&left.stdout).trim(), "0", "the device is gone");
+    assert_eq!(String::from_utf8_lossy(&left.stdout).trim(), "0", "the device still exists");
 }

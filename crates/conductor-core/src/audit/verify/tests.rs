@@ -322,7 +322,7 @@ fn missing_segments() {
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert_eq!(report.begins_at, Some((2, 5)));
     log.segments.remove(0);
-    assert_eq!(log.verdict(), Verdict::Missing, "one more than the record says");
+    assert_eq!(log.verdict(), Verdict::Missing, "the second segment is missing, and no record reports its removal");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
         // Only records up to the checkpoint are proven, so the new segment continues there.
         log.segment(2, Some(1));
         log.event(EventName::AuditAccepted, json!({"verdict": before.as_str()}));
-        assert_ne!(log.verdict(), Verdict::Intact, "{name}: the text alone changes nothing");
+        assert_ne!(log.verdict(), Verdict::Intact, "{name}: an acceptance without a checkpoint had an effect");
         log.checkpoint().records(3);
         let report = log.verify();
         assert_eq!(report.verdict, Verdict::Intact, "{name}: {:?}", report.faults);

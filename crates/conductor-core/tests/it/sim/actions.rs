@@ -179,7 +179,7 @@ fn what_no_mapping_took_flows_along_the_routes() {
         sent(&config, "dev:keys on:60 t:9 off:60 pb:0 cc:7=1 on:61/1"),
         "0 daw on:60@100\n9 daw off:60\n9 daw pb:0"
     );
-    assert_eq!(sent(&config, "dev:keys on:36 off:36"), "", "consumed, with its release");
+    assert_eq!(sent(&config, "dev:keys on:36 off:36"), "", "a route forwarded an event that a mapping used");
     assert_eq!(sent(&config, "dev:pads on:60 off:60"), "");
 }
 

@@ -20,14 +20,26 @@ fn three() -> String {
 fn a_press_with_nothing_else_fires_at_once() {
     let config = keys(r#"tap: "Note", note = 36 -> HIT"#);
     assert_eq!(fired(&config, "on:36 t:5 off:36"), "0 tap Note");
-    assert_eq!(fired(&config, "on:0 t:5 off:0"), "", "note 36 never fires on note 0");
+    assert_eq!(fired(&config, "on:0 t:5 off:0"), "", "the rule for note 36 fired on note 0");
 }
 
 #[test]
 fn tap_against_hold_against_double_on_one_pad() {
-    assert_eq!(fired(&three(), "on:36 t:100 off:36"), "300 tap Note", "a short press waits for the double tap window");
-    assert_eq!(fired(&three(), "on:36 t:400 off:36"), "400 tap Note", "longer than the window: at its release");
-    assert_eq!(fired(&three(), "on:36 t:900 off:36"), "500 hold LongPress", "at the threshold, while held");
+    assert_eq!(
+        fired(&three(), "on:36 t:100 off:36"),
+        "300 tap Note",
+        "a short press did not wait for the double tap window"
+    );
+    assert_eq!(
+        fired(&three(), "on:36 t:400 off:36"),
+        "400 tap Note",
+        "a press longer than the window did not fire at its release"
+    );
+    assert_eq!(
+        fired(&three(), "on:36 t:900 off:36"),
+        "500 hold LongPress",
+        "the long press did not fire at its threshold"
+    );
     assert_eq!(fired(&three(), "on:36 t:50 off:36 t:100 on:36 t:50 off:36"), "150 double DoubleTap");
 }
 
@@ -35,10 +47,10 @@ fn tap_against_hold_against_double_on_one_pad() {
 fn windows_are_half_open() {
     let tap_then = |gap: u32| fired(&three(), &format!("on:36 t:10 off:36 t:{} on:36 t:10 off:36", gap - 10));
     assert_eq!(tap_then(299), "299 double DoubleTap");
-    assert_eq!(tap_then(300), "300 tap Note\n600 tap Note", "exactly at the timeout is not a double");
+    assert_eq!(tap_then(300), "300 tap Note\n600 tap Note", "a second tap exactly at the timeout became a double tap");
     let held = |ms: u32| fired(&three(), &format!("on:36 t:{ms} off:36"));
     assert_eq!(held(499), "499 tap Note");
-    assert_eq!(held(500), "500 hold LongPress", "a release exactly at the duration is a long press");
+    assert_eq!(held(500), "500 hold LongPress", "a release exactly at the duration was not a long press");
 }
 
 #[test]
@@ -80,7 +92,7 @@ fn long_press_rows_fire_each_at_its_time_and_release_rows_once() {
     assert_eq!(
         fired(&config, "on:36 t:1200 off:36"),
         "500 half LongPress\n1000 full LongPress\n1200 end-b LongPress",
-        "of the release rows only the longest reached"
+        "a shorter row with `fire = \"release\"` fired, or the longest did not"
     );
     assert_eq!(fired(&config, "on:36 t:650 off:36"), "500 half LongPress\n650 end-a LongPress");
     assert_eq!(fired(&config, "on:36 t:100 off:36"), "100 tap Note");
@@ -95,7 +107,7 @@ fn an_eager_press_fires_at_once_and_the_others_in_addition() {
     );
     assert_eq!(fired(&config, "on:36 t:600 off:36"), "0 tap Note\n500 hold LongPress");
     assert_eq!(fired(&config, "on:36 t:10 off:36 t:10 on:36 t:10 off:36"), "0 tap Note\n20 double DoubleTap");
-    assert_eq!(fired(&config, "on:36 t:10 off:36"), "0 tap Note", "and does not fire again when the window ends");
+    assert_eq!(fired(&config, "on:36 t:10 off:36"), "0 tap Note", "the press fired again when the window ended");
 }
 
 #[test]
@@ -109,7 +121,7 @@ fn release_triggers_fire_unless_the_press_went_elsewhere() {
     assert_eq!(fired(&config, "on:36 t:50 off:36"), "50 up Release");
     assert_eq!(fired(&config, "on:37 t:50 off:37"), "0 both Note\n50 both Release");
     assert_eq!(fired(&config, "on:38 t:50 off:38"), "50 up2 Release");
-    assert_eq!(fired(&config, "on:38 t:600 off:38"), "500 hold LongPress", "the press went to the long press");
+    assert_eq!(fired(&config, "on:38 t:600 off:38"), "500 hold LongPress", "the release rule fired after a long press");
 }
 
 #[test]
@@ -155,7 +167,7 @@ fn a_smaller_chord_waits_until_the_larger_one_is_impossible() {
     assert_eq!(
         fired(&chords(), "on:60 t:5 on:64 t:10 off:60 t:100 off:64"),
         "15 third NoteChord",
-        "a release decides at once"
+        "the release did not decide the gesture at once"
     );
 }
 
@@ -165,7 +177,7 @@ fn a_lone_member_is_a_tap_in_the_end_with_its_own_velocity() {
     let records = run(&chords(), "on:60@33 t:200 off:60").records;
     let tap = records.iter().find(|it| it.outcome == Outcome::Fired).unwrap();
     assert_eq!(tap.event, "on:60@33");
-    assert_eq!(fired(&chords(), "on:60 t:20 off:60"), "20 c Note", "its release ends the wait");
+    assert_eq!(fired(&chords(), "on:60 t:20 off:60"), "20 c Note", "the release did not end the wait");
 }
 
 #[test]
@@ -207,7 +219,7 @@ fn a_chord_and_a_double_tap_on_one_key() {
     assert_eq!(
         fired(&config, "on:60 t:10 off:60 t:280 on:60 t:100 off:60"),
         "340 double DoubleTap",
-        "the time stamps decide, not the end of the chord stage"
+        "the end of the chord stage decided, not the time stamps"
     );
     assert_eq!(fired(&config, "on:60 t:10 off:60 t:90 on:60 t:5 on:64 t:300"), "105 third NoteChord\n300 c Note");
 }

@@ -17,7 +17,7 @@ fn a_cc_without_a_window_fires_on_change() {
 fn edges() {
     let with = |edge: &str| rules(&format!(r#"gate: "CC", cc = 7, value_min = 64{edge} -> HIT"#));
     let script = "cc:7=70 t:1 cc:7=80 t:1 cc:7=80 t:1 cc:7=10 t:1 cc:7=90";
-    assert_eq!(fired(&with(""), script), "0 gate CC\n4 gate CC", "rising is the default with a window");
+    assert_eq!(fired(&with(""), script), "0 gate CC\n4 gate CC", "the default edge with a window is not rising");
     assert_eq!(fired(&with(r#", edge = "falling""#), script), "3 gate CC");
     assert_eq!(fired(&with(r#", edge = "change""#), script), "0 gate CC\n1 gate CC\n4 gate CC");
     assert_eq!(fired(&with(r#", edge = "level""#), script), "0 gate CC\n1 gate CC\n2 gate CC\n4 gate CC");
@@ -48,7 +48,7 @@ fn pressure_bend_and_programs() {
     assert_eq!(fired(&config, "pb:9000 t:1 pb:13000 t:1 pb:8250"), "1 up PitchBend\n2 rest PitchBend");
     assert_eq!(fired(&config, "pc:5 pc:6"), "0 five ProgramChange");
     assert_eq!(fired(&config, "cc:0=2 cc:32=1 pc:5"), "0 bank ProgramChange");
-    assert_eq!(fired(&config, "cc:0=2 cc:32=1 pc:5/1"), "0 five ProgramChange", "a bank belongs to its channel");
+    assert_eq!(fired(&config, "cc:0=2 cc:32=1 pc:5/1"), "0 five ProgramChange", "the bank of another channel was used");
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn encoders_of_every_kind_at_their_wrap_points() {
     assert_eq!(
         fired(&absolute, "cc:16=126 t:1 cc:16=127 t:1 cc:16=127 t:1 cc:16=126"),
         "1 right EncoderTurn\n2 right EncoderTurn\n3 left EncoderTurn",
-        "the first message only sets the position; turns at the end of the range count"
+        "the first message fired, or a turn at the end of the range did not fire"
     );
     let nrpn = rules(r#"turn: "EncoderTurn", cc = 96, mode = "nrpn_inc_dec", parameter = 300 -> HIT"#);
     assert_eq!(fired(&nrpn, "cc:99=2 cc:98=44 t:1 cc:96=0 t:1 cc:97=0"), "1 turn EncoderTurn\n2 turn EncoderTurn");
-    assert_eq!(fired(&nrpn, "cc:99=2 cc:98=45 t:1 cc:96=0"), "", "another parameter is selected");
+    assert_eq!(fired(&nrpn, "cc:99=2 cc:98=45 t:1 cc:96=0"), "", "an increment of another parameter fired");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn targets_have_their_own_messages() {
     assert_eq!(
         sent(&binding(source, "", nrpn), "cc:7=127 t:9 cc:7=0"),
         "0 daw cc:99=2\n0 daw cc:98=44\n0 daw cc:6=127\n0 daw cc:38=127\n9 daw cc:6=0\n9 daw cc:38=0",
-        "the parameter is selected once"
+        "the parameter was selected again"
     );
     let null = r#""RPN", port = "daw", channel = 0, parameter = 0, null_after = true"#;
     assert_eq!(

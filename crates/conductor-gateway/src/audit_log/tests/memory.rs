@@ -112,7 +112,7 @@ impl Memory {
 
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         if !self.state().names.contains_key(path) {
-            self.create(path).expect("created");
+            self.create(path).expect("not created");
         }
         let mut state = self.state();
         let inode = state.names[path];

@@ -148,9 +148,9 @@ mod tests {
     fn nothing_is_cut_to_fit() {
         let says = |data: Value| read(data).unwrap_err().message;
         assert!(says(json!([1, 0x80])).starts_with("data[1]: 0x80"));
-        assert!(says(json!([0xF0, 1, 0x80, 0xF7])).starts_with("data[2]: 0x80"), "the index counts the leading F0");
+        assert!(says(json!([0xF0, 1, 0x80, 0xF7])).starts_with("data[2]: 0x80"), "the leading F0 is not counted");
         assert!(says(json!([0xF0, 0xF7])).contains("no data bytes"));
-        assert!(says(json!([0xF0, 0xF0, 1])).contains("0xf0"), "only one leading F0 is removed");
+        assert!(says(json!([0xF0, 0xF0, 1])).contains("0xf0"), "more than one leading F0 was removed");
         assert_eq!(read(json!(vec![1; MAX_BYTES])).unwrap().len(), MAX_BYTES);
         assert!(says(json!(vec![1; MAX_BYTES + 1])).contains("at most 8192"));
     }

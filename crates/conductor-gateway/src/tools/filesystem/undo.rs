@@ -30,7 +30,7 @@ fn io(fault: &std::io::Error) -> ToolError {
 pub(super) enum Was<'a> {
     Nothing,
     File(&'a [u8]),
-    /// Only an empty folder can be deleted.
+    /// A folder. It has no content to store, because only an empty folder can be deleted.
     Folder,
 }
 

@@ -43,7 +43,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
             .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
         // The code is not HOST_OFFLINE, because waiting does not help: the caller must open a Set.
-        LiveHostError::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
+        LiveHostError::NoSet { open } => ToolError::new(Code::NotFound, "this session has no current Live Set, and there is no default Set").hint(if open.is_empty() {
             "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` reports what else is missing.".to_owned()
         } else {
             format!("Call live_open_set, or pass one of these as setId: {}.", open.join(", "))

@@ -59,7 +59,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
     .text(
         "Run command",
         "Runs a command that a person allowed, without a shell: either `command` with the values of its slots in `args`, or `argv` as a list \
-         of words that matches an allowed command exactly. No pipes, wildcards or variables. A command that changes something needs approval \
+         of words that matches an allowed command exactly. No pipes, wildcards or variables. A command with effect \"write\" needs approval \
          each time. At its time limit, the command and all its child processes are killed.",
     )
     .check(exactly_one)

@@ -30,7 +30,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
             "Launch program",
             "Starts a program that a person allowed under [[tools.shell.commands]], given by the name of that row or by its program. Returns \
              when it has started. The program runs in its own session and does not end with this call or with the daemon. Rows with slots \
-             cannot be launched. A row that changes something needs approval each time.",
+             cannot be launched. A row with effect \"write\" needs approval each time.",
         )
         .summary(with_args(|args: &Args| format!("launch {:?}", args.app)));
     definition.requires_approval = Some(true);

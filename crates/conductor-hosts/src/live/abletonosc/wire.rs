@@ -487,7 +487,7 @@ mod tests {
         let free = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let settings = Settings { reply_port: free, ..Settings::of_config(&Default::default()) };
         for _ in 0..3 {
-            let (wire, _pushed) = Wire::open(settings).await.expect("the port is free again");
+            let (wire, _pushed) = Wire::open(settings).await.expect("the port is still in use");
             tokio::task::yield_now().await;
             drop(wire);
         }

@@ -209,7 +209,7 @@ fn said(fault: Fault) -> LiveHostError {
 
 fn left_over() -> LiveHostError {
     offline(
-        "the program on the port in state/live-script.json does not know the script's token; the file is probably from a Live that has ended",
+        "the program on the port in state/live-script.json did not send the script's token; the file is probably from a Live that has ended",
     )
 }
 

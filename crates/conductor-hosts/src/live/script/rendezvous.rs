@@ -85,14 +85,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn put(home: &Path, text: &str, mode: u32) {
-        fs::create_dir_all(home.join("state")).expect("a folder");
-        fs::write(path(home), text).expect("a file");
-        fs::set_permissions(path(home), fs::Permissions::from_mode(mode)).expect("a mode");
+        fs::create_dir_all(home.join("state")).expect("no folder");
+        fs::write(path(home), text).expect("no file");
+        fs::set_permissions(path(home), fs::Permissions::from_mode(mode)).expect("no mode");
     }
 
     #[test]
     fn only_a_file_that_is_ours_alone_is_read() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("no folder");
         assert_eq!(read(home.path()), Err(RendezvousError::NoFile));
         let text = r#"{"port": 50123, "token": "abc", "pid": 4321, "protocol": 1}"#;
         put(home.path(), text, 0o600);
@@ -103,8 +103,8 @@ mod tests {
         }
         put(home.path(), "{", 0o600);
         assert!(matches!(read(home.path()), Err(RendezvousError::Nonsense(_))));
-        fs::rename(path(home.path()), home.path().join("elsewhere")).expect("a move");
-        std::os::unix::fs::symlink(home.path().join("elsewhere"), path(home.path())).expect("a link");
-        assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "a link could point to any file");
+        fs::rename(path(home.path()), home.path().join("elsewhere")).expect("no move");
+        std::os::unix::fs::symlink(home.path().join("elsewhere"), path(home.path())).expect("no link");
+        assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "a link to the file was accepted");
     }
 }

@@ -53,7 +53,7 @@ impl Buffer for &mut Space {
     }
 
     fn write(&mut self, message: Message<'_>) -> bool {
-        assert!(self.written.last().is_none_or(|it| it.0 <= message.frame), "JACK refuses earlier frames");
+        assert!(self.written.last().is_none_or(|it| it.0 <= message.frame), "JACK refuses this earlier frame");
         let fits = self.written.len() < self.max;
         if fits {
             self.written.push((message.frame, message.bytes.to_vec()));
@@ -137,7 +137,7 @@ fn the_messages_of_all_inputs_leave_in_the_order_and_at_the_frames_of_their_caus
     let frames: Vec<(u32, u8)> = sent.iter().map(|it| (it.0, it.1[1])).collect();
     assert_eq!(frames, [(0, 1), (7, 3), (49, 5), (50, 2), (50, 4)]);
     assert_eq!(rig.held.decided, [(1000, 0), (1007, 1), (1049, 2), (1050, 0), (1050, 1)]);
-    assert_eq!(rig.wakes.load(Ordering::Relaxed), 0, "the owner has nothing to do");
+    assert_eq!(rig.wakes.load(Ordering::Relaxed), 0, "the owner was woken without need");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_queue_that_does_not_drain_holds_later_messages_back() {
         rig.sender.send(&cc(controller)).unwrap();
     }
     assert_eq!(rig.run(false, 2, &[&[(3, cc(1))]]).len(), 2);
-    assert_eq!(rig.held.left.len(), 1, "the owner queues it behind the rest");
+    assert_eq!(rig.held.left.len(), 1, "the message that does not fit was not left to the owner");
     assert_eq!(rig.run(false, 2, &[]), [(0, cc(102).to_vec())]);
 }
 
@@ -169,7 +169,7 @@ fn events_go_to_the_ring_while_the_owner_holds_the_engine_and_wake_it_once() {
     assert_eq!(times, [1001, 1009]);
     rig.bell.answer();
     rig.run(false, 100, &[&[(0, cc(4))]]);
-    assert_eq!((rig.held.missed, rig.held.decided.len()), (3, 1), "and the next period reports them");
+    assert_eq!((rig.held.missed, rig.held.decided.len()), (3, 1), "the next period did not report the missed events");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_sysex_always_goes_to_the_ring() {
     let mut rig = Rig::new(1);
     rig.run(false, 100, &[&[(0, [0xF0, 1, 0xF7]), (1, cc(1))]]);
     assert!(matches!(rig.inputs[0].1.pop().unwrap().body, Body::SysEx(_)));
-    assert!(matches!(rig.inputs[0].1.pop().unwrap().body, Body::Cc { .. }), "later messages stay behind it");
+    assert!(matches!(rig.inputs[0].1.pop().unwrap().body, Body::Cc { .. }), "the CC is not after the SysEx");
     assert!(rig.held.decided.is_empty());
 }
 

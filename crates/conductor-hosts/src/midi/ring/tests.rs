@@ -93,7 +93,7 @@ fn with_no_room_a_release_waits_in_its_slot_and_keeps_presses_of_its_key_out() {
     let rest = bodies(drain(&mut receiver));
     assert_eq!(rest, vec![on(1), on(2), on(3), on(4), on(5), off(0), off(1), off(2), cc(123, 0)]);
     source.push(on(2));
-    assert_eq!(bodies(drain(&mut receiver)), vec![on(2)], "the slot of the key is empty again");
+    assert_eq!(bodies(drain(&mut receiver)), vec![on(2)], "the press was not delivered");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     source.push(cc(7, 30));
     let controllers: Vec<Body> =
         bodies(drain(&mut receiver)).into_iter().filter(|it| matches!(it, Body::Cc { .. })).collect();
-    assert_eq!(controllers, vec![cc(7, 10), cc(7, 20), cc(7, 30)], "delivered from the slot, the ring and the slot");
+    assert_eq!(controllers, vec![cc(7, 10), cc(7, 20), cc(7, 30)], "a value is missing or in the wrong order");
     assert_eq!(receiver.counts().merged, 2);
 }
 
@@ -176,10 +176,10 @@ fn above_the_rate_the_rule_of_the_last_quarter_holds() {
     assert_eq!(receiver.counts(), Counts { taken: 11, merged: 1, dropped: 1, rate_limited: 2, ..Counts::default() });
     assert_eq!(drain(&mut receiver).len(), 12);
     sender.push(Micros(100_000), Taint::Clean, on(12));
-    assert_eq!(bodies(drain(&mut receiver)), vec![on(12)], "a tenth of a second later one more event may pass");
+    assert_eq!(bodies(drain(&mut receiver)), vec![on(12)], "not exactly one event passed after a tenth of a second");
     receiver.set_max_events_per_sec(1_000_000);
     (0..50).for_each(|note| sender.push(Micros(1_100_000), Taint::Clean, on(note)));
-    assert_eq!(drain(&mut receiver).len(), 48, "the last quarter of the 64 entries is reserved");
+    assert_eq!(drain(&mut receiver).len(), 48, "the last quarter of the 64 entries was not reserved");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn the_bell_rings_once_until_it_is_answered() {
     drop(sender);
     assert!(
         rings.load(Ordering::Relaxed) == 3 && receiver.is_abandoned(),
-        "the engine learns that the callback is gone"
+        "the engine was not notified that the callback is gone"
     );
 }
 
@@ -382,7 +382,7 @@ fn the_checker_finds_each_broken_promise() {
     assert!(check(&sent, &without(1)).unwrap_err().contains("release"));
     assert!(check(&sent, &without(3)).unwrap_err().contains("release"));
     assert!(check(&sent, &without(5)).unwrap_err().contains("last value"));
-    assert_eq!(check(&sent, &without(2)), Ok(()), "a press may be lost");
+    assert_eq!(check(&sent, &without(2)), Ok(()), "a lost press was reported as a fault");
     let mut swapped = all.clone();
     swapped.swap(4, 5);
     assert!(check(&sent, &out(&swapped)).unwrap_err().contains("out of order"));
@@ -433,8 +433,8 @@ proptest! {
         prop_assert_eq!(check(&sent, &got), Ok(()));
         let counts = receiver.counts();
         let seen = counts.taken + counts.merged + counts.held_releases + counts.dropped;
-        prop_assert_eq!(seen, sent.len() as u64, "every event is counted once");
-        prop_assert!(receiver.staged.capacity() == place::COUNT, "the engine's list is never reallocated");
+        prop_assert_eq!(seen, sent.len() as u64, "an event was not counted, or counted twice");
+        prop_assert!(receiver.staged.capacity() == place::COUNT, "the engine's list was reallocated");
     }
 }
 

@@ -318,7 +318,7 @@ impl Blocking {
         Ok(())
     }
 
-    /// Tells the daemon that no more requests follow. Its answers can still be read.
+    /// Signals to the daemon that no more requests follow. Its answers can still be read.
     pub fn end_of_requests(&mut self) -> io::Result<()> {
         self.transfer(None, |pipe, state| {
             // SAFETY: no bytes are written; the state lives until the transfer ends.
@@ -424,7 +424,7 @@ mod tests {
         let mut heard = Vec::new();
         server.read_to_end(&mut heard).await.unwrap();
         assert_eq!(heard, b"one line\n");
-        assert!(!watched.hung_up(), "only one direction is closed");
+        assert!(!watched.hung_up(), "a pipe with one open direction was reported as closed");
         server.write_all(b"answer\n").await.unwrap();
         drop(server);
         let mut heard = Vec::new();
@@ -457,7 +457,7 @@ mod tests {
         let mut heard = [0; 4];
         server.read_exact(&mut heard).await.unwrap();
         server.write_all(b"told\n").await.unwrap();
-        assert_eq!(server.read(&mut heard).await.unwrap(), 0, "the empty message ends the requests");
+        assert_eq!(server.read(&mut heard).await.unwrap(), 0, "the empty message did not end the requests");
         drop(server);
         assert_eq!(asking.await.unwrap(), (b"told\n".to_vec(), io::ErrorKind::TimedOut, 0));
     }

@@ -141,7 +141,7 @@ pub fn rename(folder: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
     folder.rename(from, folder, to).map_err(|error| match code(&error) {
         Some(ERROR_SHARING_VIOLATION | ERROR_USER_MAPPED_FILE | ERROR_ACCESS_DENIED) => {
             let why = format!(
-                "another program has the file open, or it is read-only; close it there and try again ({error})"
+                "another program has the file open, or the file is read-only; close the file in that program and try again ({error})"
             );
             io::Error::new(io::ErrorKind::ResourceBusy, why)
         }
@@ -179,7 +179,7 @@ mod tests {
         assert!(matches!(file.read(3), Err(RootedError::TooLarge(3))));
         let inside = Path::new("sets/deep/drums ä.als");
         assert!(rooted::real_path(&root, inside).unwrap().ends_with("drums ä.als"));
-        assert_eq!(std::fs::read_dir(home.path().join("sets/deep")).unwrap().count(), 1, "no temporary file is left");
+        assert_eq!(std::fs::read_dir(home.path().join("sets/deep")).unwrap().count(), 1, "a temporary file is left");
         file.remove().unwrap();
         assert!(matches!(file.open(), Err(RootedError::Missing)));
     }
@@ -217,7 +217,7 @@ mod tests {
         // Windows compares names without regard to case.
         assert!(rooted::open_file(&root, Path::new("A.ALS")).is_ok());
         assert_eq!(std::fs::read(home.path().join("secret.txt")).unwrap(), b"secret");
-        assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1, "no row created a file");
+        assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1, "a refused name created a file");
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let file = RootedFile::new(rooted::open_root(home.path()).unwrap(), "a.als");
         let error = file.replace(b"new", 0o600, "x", &mut |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("another program has the file open"), "{error}");
-        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "no temporary file is left");
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "a temporary file is left");
         drop(held);
         file.replace(b"new", 0o600, "x", &mut |_| Ok(())).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");

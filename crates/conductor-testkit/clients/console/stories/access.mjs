@@ -46,7 +46,7 @@ export default async function (stage) {
   await page.getByRole("option", { name: /^mode Mix/ }).waitFor();
   await page.keyboard.press("Enter");
   await stage.until("the mode is Mix", async () => (await stage.tool("conductor_get_status")).current_mode === "Mix");
-  // Tab reaches the navigation, and Enter follows it.
+  // The navigation can be used with the keyboard: Enter opens the focused link.
   await stage.go(page, "now");
   await page.locator("body").press("Tab");
   await page.locator(".nav a", { hasText: "Why" }).focus();

@@ -20,7 +20,7 @@ export default async function (stage) {
   await detail.getByText("claude-code").first().waitFor();
   await detail.getByText("conductor_create_mapping").waitFor();
   await detail.locator(".diff .add", { hasText: "opens the filter" }).first().waitFor();
-  assert.ok(!(await stage.read("config.toml")).includes("opens the filter"), "a plan changes nothing");
+  assert.ok(!(await stage.read("config.toml")).includes("opens the filter"), "the plan changed the file before it was applied");
   assert.equal(await page.locator(".nav .badge").first().innerText(), "1");
   await page.keyboard.press("a");
   await page.getByText("Applied.").waitFor();

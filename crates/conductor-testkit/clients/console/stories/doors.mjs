@@ -54,14 +54,14 @@ export default async function (stage) {
   assert.equal((await raw(state, "GET", same)).status, 401);
   assert.equal((await raw(state, "GET", { ...same, "x-conductor-key": "wrong" })).status, 401);
   assert.equal((await raw(state, "GET", { ...same, authorization: `Bearer ${token}` })).status, 401);
-  assert.equal((await raw(state, "GET", { "x-conductor-key": key })).status, 403, "without Sec-Fetch-Site");
+  assert.equal((await raw(state, "GET", { "x-conductor-key": key })).status, 403, "a request without Sec-Fetch-Site was not refused");
   assert.equal((await raw(state, "GET", { "x-conductor-key": key, "sec-fetch-site": "same-site" })).status, 403);
   assert.equal((await raw(state, "GET", { ...same, "x-conductor-key": key, origin: "http://evil.example" })).status, 403);
   assert.equal((await raw(state, "GET", { ...same, "x-conductor-key": key, host: "evil.example" })).status, 403);
   assert.equal((await raw(state, "GET", { ...same, "x-conductor-key": key })).status, 200);
   const mcp = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
   const asKey = await raw(`${url}/mcp`, "POST", { "content-type": "application/json", accept: "application/json, text/event-stream", authorization: `Bearer ${key}`, "x-conductor-key": key }, mcp);
-  assert.equal(asKey.status, 401, "a console key does not open /mcp");
+  assert.equal(asKey.status, 401, "/mcp did not refuse a console key");
 
   // Another server on 127.0.0.1 gets no secret, cannot read the state, and cannot frame the page.
   const heard = [];
@@ -84,7 +84,7 @@ export default async function (stage) {
   }, [state, key]);
   assert.equal(stolen, "refused");
   const frame = evil.frames()[1];
-  assert.equal(await frame?.locator("console-app").count().catch(() => 0) ?? 0, 0, "the page is not framed");
+  assert.equal(await frame?.locator("console-app").count().catch(() => 0) ?? 0, 0, "the page was shown in a frame");
   for (const headers of heard) assert.ok(!headers.cookie && !headers["x-conductor-key"]);
   other.close();
   await evil.close();

@@ -59,7 +59,7 @@ export default async function (stage) {
   await page.locator("long-text .more[aria-expanded=true]").first().waitFor();
   await stage.go(page, "approvals");
 
-  // The decision shows the same text, and the reason is text too.
+  // The reason of a denial is untrusted too. The history shows the reason and the names as text.
   await page.keyboard.press("d");
   await page.getByLabel("Reason, which the client sees").fill(SCRIPT);
   await page.keyboard.press("Enter");

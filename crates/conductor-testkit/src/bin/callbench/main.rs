@@ -145,7 +145,7 @@ fn main() -> ExitCode {
         let number = |it: Option<String>| it.and_then(|it| it.parse().ok());
         let done = match (number(count), socket, number(pid)) {
             (Some(count), Some(socket), Some(pid)) => idle(count, &socket, u32::try_from(pid).unwrap_or_default()),
-            _ => Err(io::Error::other("callbench idle COUNT SOCKET PID")),
+            _ => Err(io::Error::other("usage: callbench idle COUNT SOCKET PID")),
         };
         return done.map_or_else(
             |fault| {
@@ -162,7 +162,7 @@ fn main() -> ExitCode {
             _ => match Target::parse(&word) {
                 Some(target) => targets.push(target),
                 None => {
-                    eprintln!("not a target: {word}");
+                    eprintln!("{word} is not a target such as NAME=unix:PATH@TOOL");
                     return ExitCode::from(2);
                 }
             },

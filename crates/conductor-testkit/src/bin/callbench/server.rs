@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const TICK_US: u64 = 10_000;
 
 /// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`, followed by
-/// `@TOOL[,ARGUMENT]` and `+PID`, a further process of this server.
+/// `@TOOL[,ARGUMENT]`, and by `+PID` for each further process of the server.
 pub struct Target {
     pub name: String,
     address: String,
@@ -79,7 +79,7 @@ impl Pipe {
 }
 
 impl Lines {
-    /// The next line that is a reply.
+    /// Reads lines until one of them is a reply.
     fn reply(&mut self) -> io::Result<()> {
         loop {
             self.line.clear();
@@ -223,7 +223,7 @@ impl<'a> Server<'a> {
                 http.connect(1)?;
                 Wire::Http(http)
             }
-            _ => return Err(io::Error::other("unix:PATH, stdio:PROGRAM or http:HOST:PORT")),
+            _ => return Err(io::Error::other("the address must be unix:PATH, stdio:PROGRAM or http:HOST:PORT")),
         };
         let mut server = Self { target, wire, child, first: Duration::ZERO };
         server.send(INITIALIZE)?;

@@ -167,7 +167,7 @@ fn verdicts_have_their_exit_codes_and_words() {
     let torn = ApprovalQueue::new(&["a"]);
     torn.edit(|bytes| bytes.extend_from_slice(b"{\"v\":1,"));
     assert_eq!(torn.run("verify").0, 14);
-    assert_eq!(torn.run("verify --accept").0, 14, "the next start of the daemon repairs it");
+    assert_eq!(torn.run("verify --accept").0, 14, "a torn end was accepted, but only the daemon repairs it");
 
     let empty = tempfile::tempdir().expect("a folder");
     let nothing = ApprovalQueue { home: empty, ..ApprovalQueue::new(&[]) };
@@ -202,7 +202,7 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     std::fs::remove_file(layout.link()).expect("removed");
     std::fs::rename(&copy, desk.home.path().join("kept")).expect("renamed");
     desk.write(&["a", "harmless", "c"]);
-    assert_eq!(desk.run("verify").0, 0, "without the copy the log looks intact");
+    assert_eq!(desk.run("verify").0, 0, "without the copy, the log does not look intact");
     let kept = desk.home.path().join("kept");
     let (code, text) = desk.run(&format!("verify --against {}", kept.display()));
     assert_eq!(code, 12, "{text}");
@@ -210,14 +210,14 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     let cut = ApprovalQueue::new(&["a"; 2]);
     let export = cut.home.path().join("out.jsonl");
     assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 0);
-    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export does not overwrite a file");
+    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export overwrote an existing file");
     assert_eq!(cut.run(&format!("verify --against {}", export.display())).0, 0);
     std::fs::remove_file(Layout::of(cut.home.path()).checkpoints()).expect("removed");
     cut.edit(|bytes| {
         let end = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("lines");
         bytes.truncate(end + 1);
     });
-    assert_eq!(cut.run("verify").0, 13, "the writer never leaves a log without checkpoints");
+    assert_eq!(cut.run("verify").0, 13, "the missing checkpoints were not reported");
     let (code, text) = cut.run(&format!("verify --against {}", export.display()));
     assert!(code == 13 && text.contains("TRUNCATED at seq"), "{text}");
     assert_eq!(cut.run("verify --against /nowhere").0, 1);
@@ -229,7 +229,7 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
     desk.edit(|bytes| bytes[400] ^= 1);
     let person = desk.person.take();
     assert_eq!(desk.run("verify --accept").0, 2);
-    assert_eq!(desk.run("verify").0, 10, "nothing was accepted");
+    assert_eq!(desk.run("verify").0, 10, "the damaged log was accepted");
     desk.person = person;
     let (code, text) = desk.run("verify --accept");
     assert_eq!(code, 0, "{text}");
@@ -253,7 +253,7 @@ fn a_rollback_is_accepted_by_its_own_command() {
         "{text}"
     );
     let (code, text) = desk.run("accept-rollback");
-    assert!(code == 0 && text.contains("accepted as person:1000; the log continues at seq "), "{text}");
+    assert!(code == 0 && text.contains("log accepted by person:1000; it continues at seq "), "{text}");
     assert_eq!(desk.run("verify").0, 0);
     assert_eq!(desk.run("accept-rollback").1.lines().last(), Some("there is nothing to accept"));
     // A missing key can be accepted too, although the log itself is intact.
@@ -304,7 +304,7 @@ fn export_formats() {
     let whole: String = (1..=Layout::of(desk.home.path()).segments(&Disk).expect("readable").len())
         .map(|n| std::fs::read_to_string(Layout::of(desk.home.path()).segment(n as u32)).expect("readable"))
         .collect();
-    assert_eq!(jsonl, whole, "the export equals the log byte for byte");
+    assert_eq!(jsonl, whole, "the export differs from the log");
     let (_, json) = desk.run("export --format json");
     let records: Vec<Value> = serde_json::from_str(&json).expect("an array");
     assert_eq!(records.len(), jsonl.lines().count());
@@ -337,6 +337,10 @@ fn hash_finds_the_record_of_given_arguments() {
     assert_eq!(code, 0);
     assert!(text.starts_with("hmac-sha256:"));
     let (_, all) = desk.run("export");
-    assert_eq!(all.lines().filter(|line| line.contains(text.trim())).count(), 2, "intent and outcome");
+    assert_eq!(
+        all.lines().filter(|line| line.contains(text.trim())).count(),
+        2,
+        "the log does not contain both intent and outcome"
+    );
     assert_eq!(desk.run_command(&AuditCommand::Hash { json: "{".into() }).0, 2);
 }

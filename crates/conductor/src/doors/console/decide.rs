@@ -1,5 +1,5 @@
-//! Decisions of the person at the console. The functions are those of the human door; the channel
-//! is `console`.
+//! Decisions of the person at the console. Uses the functions of the human door, but records the
+//! channel `console`.
 
 use super::sessions::{Ended, Session};
 use super::{Console, Refusal, plain, read};
@@ -217,7 +217,7 @@ async fn connect(client: &str, launch: Launch, add: bool) -> Result<Value, ToolE
 }
 
 /// The folders of a client whose file belongs to the user. `None` for a client whose file belongs
-/// to a project: the daemon does not know which project is meant.
+/// to a project, because the daemon cannot determine the project.
 pub(super) fn places_of(client: &Client) -> Option<Places> {
     if client.belongs_to_project() {
         return None;

@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(devices["pads"], json!({ "events": 8, "last_us": 7000 }));
         assert!(frame.is_empty() && frame.lost() == 0);
         frame.add(record(12, "on:1", Outcome::Fired));
-        assert_eq!(frame.lost(), 4, "records that the owner could not send are counted");
+        assert_eq!(frame.lost(), 4, "records that the owner could not send are not counted");
     }
 
     #[test]
@@ -338,8 +338,8 @@ mod tests {
         }
         let read = feed.read(4, 100);
         assert_eq!(read.last, 18);
-        assert_eq!(read.missed + read.items.len() as u64, 14, "every number is either sent or counted");
-        assert!(read.items.len() <= 4, "the ring is bounded");
+        assert_eq!(read.missed + read.items.len() as u64, 14, "an event was neither sent nor counted");
+        assert!(read.items.len() <= 4, "the ring has more events than its limit");
         assert_eq!(feed.read(99, 1).missed, read.items.first().unwrap().seq - 1);
     }
 }

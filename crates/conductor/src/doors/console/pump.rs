@@ -162,7 +162,8 @@ impl Console {
         Some(())
     }
 
-    /// Looks for changes that no event reports, such as a released key or a backend that is back.
+    /// Looks for changes that no event reports, such as a released key or a backend that is
+    /// available again.
     pub(super) async fn refresh(&self, meters: &MetersNow) -> Option<()> {
         let changed = {
             let mut seen = self.seen.lock();
@@ -291,8 +292,8 @@ impl Console {
     }
 }
 
-/// The next event that has already arrived. Lost events are reported like an event: the receiver
-/// reports them once, so ignoring the report would lose them without a trace.
+/// The next event that has already arrived. If events were lost, returns this error like an event,
+/// because the receiver reports a loss only once.
 fn waiting(events: &mut Listener) -> Option<Result<Event, RecvError>> {
     match events.try_recv() {
         Ok(event) => Some(Ok(event)),
@@ -342,8 +343,8 @@ mod tests {
                 Err(RecvError::Closed) => break,
             }
         }
-        assert!(missed > 0, "the channel is smaller than this burst");
-        assert_eq!(missed + received, 5000, "every event is either received or counted");
+        assert!(missed > 0, "the burst was too small to lose events");
+        assert_eq!(missed + received, 5000, "an event was neither received nor counted");
         drop(events);
         assert!(matches!(waiting(&mut listener), Some(Err(RecvError::Closed))));
     }

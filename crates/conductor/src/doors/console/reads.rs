@@ -357,7 +357,7 @@ impl Console {
                         Status::SetUp(_) => ("connected", None),
                         Status::NotInstalled => ("not_installed", None),
                         Status::NotSetUp => ("not_connected", None),
-                        Status::OtherEntry => ("not_connected", Some("the entry starts another program".to_owned())),
+                        Status::OtherEntry => ("not_connected", Some("the entry starts no program".to_owned())),
                         Status::Unreadable(why) => ("unreadable", Some(why)),
                     };
                     json!({

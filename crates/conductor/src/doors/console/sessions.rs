@@ -41,7 +41,7 @@ const FIRST_CONNECTION: u64 = 1 << 62;
 
 type Digest = [u8; 32];
 
-/// Why a session ended. The page receives the name.
+/// Why a session ended. The page receives the name of the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -345,12 +345,12 @@ mod tests {
         let secret = link(&sessions);
         assert!(sessions.log_in("guess").is_none());
         let opened = sessions.log_in(&secret).unwrap();
-        assert!(sessions.log_in(&secret).is_none(), "a replayed link opens nothing");
+        assert!(sessions.log_in(&secret).is_none(), "a link could be used twice");
         assert_eq!(sessions.find(&opened.key).unwrap().person(), Principal::Person { uid: 7 });
         assert!(sessions.find(&secret).is_none());
         let late = link(&sessions);
         clock.advance(Duration::from_millis(LINK_MS));
-        assert!(sessions.log_in(&late).is_none(), "a link ends after a minute");
+        assert!(sessions.log_in(&late).is_none(), "a link was valid for more than a minute");
     }
 
     #[test]
@@ -368,7 +368,7 @@ mod tests {
         let old = open();
         let stream = old.session.open_stream();
         clock.advance(Duration::from_millis(SESSION_MS - 1));
-        assert!(sessions.find(&old.key).is_some(), "an open page is not idle");
+        assert!(sessions.find(&old.key).is_some(), "the session ended although its page was open");
         clock.advance(Duration::from_millis(1));
         assert!(sessions.find(&old.key).is_none());
         assert_eq!(old.session.why(), Ended::Expired);
@@ -379,6 +379,6 @@ mod tests {
         assert!(sessions.find(&one.key).is_none() && sessions.find(&two.key).is_some());
         let unused = link(&sessions);
         assert_eq!(sessions.end(None, Ended::Revoked), 1);
-        assert!(sessions.log_in(&unused).is_none(), "revoking everything also ends links");
+        assert!(sessions.log_in(&unused).is_none(), "an unused link was still valid after everything was revoked");
     }
 }

@@ -28,7 +28,9 @@ pub enum ClientError {
     NoDaemon,
     #[error("the daemon closed the connection; it may be stopping, or belong to another user")]
     HungUp,
-    #[error("the daemon has not answered within {0} s; it hangs or is overloaded. `conductor doctor` works without it")]
+    #[error(
+        "the daemon has not answered within {0} s; it hangs or is overloaded. Run `conductor doctor`, which works without the daemon"
+    )]
     NoAnswer(u64),
     #[error("the daemon's answer cannot be read: {0}")]
     Unreadable(String),

@@ -230,8 +230,8 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
 mod tests {
     use super::*;
 
-    /// A new request bypasses the pipeline. So its name must also be added to this list, on
-    /// purpose.
+    /// Requests bypass the pipeline. So a new request fails this test until its name is added to
+    /// the list here.
     #[test]
     fn the_door_has_only_decisions_secrets_and_streams_in_addition_to_call() {
         let mut names = Request::NAMES.concat();

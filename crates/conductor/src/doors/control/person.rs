@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(
             ask(92, &[], tree(DESKTOP)),
             Ok(Person { uid: 7 }),
-            "without a client, every terminal counts as a person"
+            "a terminal does not count as a person, although no client is known"
         );
     }
 

@@ -68,5 +68,5 @@ async fn work<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     let secrets = Arc::clone(&control.gateway.grants.secrets);
     let done = tokio::task::spawn_blocking(move || work(&secrets)).await;
-    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the secrets could not be reached")))
+    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the operation on the secrets did not complete")))
 }

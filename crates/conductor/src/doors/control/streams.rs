@@ -68,8 +68,8 @@ pub async fn monitor(control: &Control, port: Option<String>, state: bool) -> Re
     })
 }
 
-/// Starts a stream of approval requests. Only for a person, because the daemon waits for the
-/// answers.
+/// Starts a stream of approval requests. Only for a person: while the stream is open, calls of AI
+/// clients that need an approval wait for the answer instead of failing at once.
 pub fn questions(control: &Control, caller: Caller) -> Result<Stream, ToolError> {
     control.person(caller)?;
     let studio = &control.gateway.studio;

@@ -195,7 +195,9 @@ fn judge(
             }
             let seconds: u64 = time.parse().map_err(|_| "X-Conductor-Timestamp must be seconds since 1970")?;
             if now_s.abs_diff(seconds) > WINDOW_S {
-                return Err("the time of the signature differs from the time here by more than five minutes");
+                return Err(
+                    "the time of the signature differs from the time of this machine by more than five minutes",
+                );
             }
             // The id of the delivery is not signed: without the first key, a captured request could
             // be repeated with another id.
@@ -205,7 +207,7 @@ fn judge(
     }
 }
 
-/// The deliveries that were received, on disk and by hook.
+/// The received deliveries of each hook, which are stored on disk.
 pub struct Deliveries {
     folder: PathBuf,
     ids: Arc<dyn Ids>,
@@ -363,7 +365,7 @@ mod tests {
         let text = std::fs::read_to_string(home.path().join("state/hooks/h")).unwrap();
         std::fs::write(home.path().join("state/hooks/h"), format!("{text}+sha256:12")).unwrap();
         let last = deliveries();
-        assert!(last.claim("h", &[one]).unwrap(), "a released delivery may come again");
+        assert!(last.claim("h", &[one]).unwrap(), "a released delivery was refused");
         assert!(!last.claim("h", &[two]).unwrap());
     }
 }

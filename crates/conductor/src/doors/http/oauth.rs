@@ -281,7 +281,7 @@ impl Oauth {
         let issuer = Url::parse(&self.settings.issuer).map_err(|error| error.to_string())?;
         let metadata = self.discover(&issuer).await?;
         if metadata.issuer != self.settings.issuer {
-            return Err("the metadata is of another issuer".to_owned());
+            return Err("the metadata is from another issuer".to_owned());
         }
         let keys = Url::parse(&metadata.jwks_uri).map_err(|error| format!("jwks_uri: {error}"))?;
         if keys.scheme() != "https" && !(issuer.scheme() == "http" && is_loopback(&keys)) {
@@ -639,10 +639,10 @@ mod tests {
         let both = stage.token(|it| it["scope"] = json!("watch modes"));
         let both = stage.oauth.admit(&*stage.clock, &both).await.ok().unwrap();
         assert!(both.scopes.contains("call") && both.scopes.contains("observe"));
-        assert_ne!(both.session, token.session, "a session is not shared with a token of other scopes");
+        assert_ne!(both.session, token.session, "tokens with different scopes share a session");
         let list = stage.token(|it| it["aud"] = json!(["https://other.test", AUDIENCE]));
         assert!(stage.oauth.admit(&*stage.clock, &list).await.is_ok());
-        assert_eq!(stage.issuer.reads.load(Ordering::SeqCst), 1, "keys are cached");
+        assert_eq!(stage.issuer.reads.load(Ordering::SeqCst), 1, "the keys were not cached");
     }
 
     #[tokio::test]
@@ -703,7 +703,7 @@ mod tests {
         let new = stage.signer.sign(&json!({ "alg": "ES256", "kid": "two" }), &stage.claims());
         stage.clock.advance(Duration::from_micros(PAUSE_US));
         assert!(stage.oauth.admit(&*stage.clock, &new).await.is_ok());
-        assert_eq!(stage.refused(&old).await.0, 401, "the old key is not accepted any more");
+        assert_eq!(stage.refused(&old).await.0, 401, "a token of the replaced key was accepted");
         assert_eq!(stage.issuer.reads.load(Ordering::SeqCst), 2);
         // While the issuer fails, its keys are used for a day, but not longer.
         *stage.issuer.metadata.lock() = json!({ "issuer": "https://evil.test", "jwks_uri": "https://evil.test/keys" });

@@ -167,7 +167,7 @@ impl Door {
             Err(refused) => return refused,
         };
         let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open");
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open; close one first");
         };
         let studio = &self.shared.studio;
         let stream = stream(studio.events.observe(), permit).take_until(token.end(studio));

@@ -65,7 +65,7 @@ pub struct Setup {
     pub longest_line: usize,
     pub patience: Duration,
     pub lifeline: Lifeline,
-    /// Tells whether the peer has closed both directions. The end of input alone shows only that
+    /// Returns whether the peer has closed both directions. The end of input alone shows only that
     /// the peer sends nothing more.
     pub is_gone: Option<Box<dyn Fn() -> bool + Send>>,
 }

@@ -99,7 +99,7 @@ pub async fn request(
     }
 }
 
-/// The way to ask this client. `None` if the client cannot show forms.
+/// The channel for questions to this client. `None` if the client cannot show forms.
 pub fn channel(door: &McpDoor, cx: &Cx, era: Era) -> Option<Arc<dyn AskClient>> {
     if !era::shows_forms(door, cx) {
         return None;

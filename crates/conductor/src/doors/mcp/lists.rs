@@ -129,7 +129,8 @@ fn tool_entry(tool: &Tool, view: &View, pages: bool, schemas: OutputSchemas) -> 
             .open_world(hints.open_world),
     )
     .with_meta(meta);
-    // A widely used SDK throws if a tool with an output schema returns no value.
+    // Publish a schema only if the tool declares one: a widely used SDK throws if a tool with an
+    // output schema returns no structured value.
     match schemas {
         OutputSchemas::Full if !tool.definition().output_schema.is_null() => {
             entry.with_raw_output_schema(object(&tool.output_schema))

@@ -1,5 +1,5 @@
 //! Renders a reply for each dialect. The structured value and its text are rendered here only,
-//! because a later protocol version may change how they belong together.
+//! because a later protocol version may change the relation between them.
 
 use conductor_core::error::{Code, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};
@@ -56,7 +56,7 @@ pub fn direct_failure(error: &ToolError) -> ErrorData {
     ErrorData::new(ErrorCode(error.direct_number()), error.message.clone(), Some(error.to_wire()))
 }
 
-/// A failed read of a resource: `data` contains the object that tools put into their result.
+/// A failed read of a resource. `data` contains the same error object as a failed tool call.
 pub fn resource_failure(uri: &str, error: &ToolError) -> ErrorData {
     let mut data = error.to_wire();
     data["uri"] = uri.into();

@@ -55,8 +55,8 @@ pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, e
     Ok(ServerResult::ReadResourceResult(result))
 }
 
-/// The page of the MCP Apps extension. It is the same for every caller and contains no data, so
-/// that no call is needed.
+/// The page of the MCP Apps extension. It is the same for every caller and contains no data, so it
+/// is served without a tool call.
 fn page(door: &McpDoor, era: Era) -> ServerResult {
     let mut meta = MetaObject::default();
     meta.insert("ui".to_owned(), apps::page_meta());

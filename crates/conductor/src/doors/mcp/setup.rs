@@ -1,8 +1,8 @@
 //! `conductor mcp setup`: adds the server to an AI client's configuration file, and removes it
 //! again, without changing anything else in the file.
 //!
-//! `clients` is the table of clients, `edit` changes a text. Not here: printing and exit codes
-//! (`cli`).
+//! `clients` is the table of clients, `edit` changes the text of a file. Not here: printing and
+//! exit codes (`cli`).
 
 pub mod clients;
 pub mod edit;

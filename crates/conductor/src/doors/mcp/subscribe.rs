@@ -233,7 +233,7 @@ impl<'a> Open<'a> {
         if before < MAX_LISTENS {
             return Ok(counted);
         }
-        Err(ErrorData::invalid_params(format!("At most {MAX_LISTENS} subscriptions per connection"), None))
+        Err(ErrorData::invalid_params(format!("Too many subscriptions: at most {MAX_LISTENS} per connection"), None))
     }
 }
 

@@ -266,7 +266,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#,
         ] {
             let Ok(Some(Incoming::Request(_, read))) = read(line.as_bytes()) else { panic!("{line}") };
-            assert!(matches!(*read, ClientRequest::CustomRequest(_)), "{line}: answered with -32602");
+            assert!(matches!(*read, ClientRequest::CustomRequest(_)), "{line}: not read as a custom request");
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(next(&mut lines), None);
         lines.buffer.extend(b" done");
         lines.ended = true;
-        assert!(matches!(next(&mut lines), Some(Err(_))), "nine bytes are too long");
+        assert!(matches!(next(&mut lines), Some(Err(_))), "a line of nine bytes was accepted");
         assert_eq!(next(&mut lines), None);
         let mut endless = Lines::new(vec![b'x'; 9], 8);
         assert!(matches!(next(&mut endless), Some(Err(_))));

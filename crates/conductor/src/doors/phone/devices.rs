@@ -82,7 +82,7 @@ pub enum PairError {
     NoSecret,
     #[error("{MOST_DEVICES} phones are paired, which is the maximum; revoke one with `conductor pair revoke NAME`")]
     Full,
-    #[error("the name \"{0}\" is not valid; use lower-case letters, digits, '.', '_' and '-', at most 32")]
+    #[error("the name \"{0}\" is not valid; use lower-case letters, digits, '.', '_' and '-', at most 32 characters")]
     Name(String),
     #[error("a phone named \"{0}\" is paired; choose another name, or revoke it with `conductor pair revoke {0}`")]
     Taken(String),
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(name, "phone");
         assert!(devices.pair("guess").is_err());
         let (device, key) = devices.pair(&secret).unwrap();
-        assert!(devices.pair(&secret).is_err(), "a secret works once");
+        assert!(devices.pair(&secret).is_err(), "a secret could be used twice");
         assert_eq!(devices.find(&key).unwrap().principal().to_string(), "phone:phone");
         assert!(devices.find(&secret).is_none());
         assert!(matches!(devices.offer(Some("phone")), Err(PairError::Taken(_))));
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(devices.offer(None).unwrap().0, "phone-2");
         let late = devices.offer(Some("late")).unwrap().1;
         clock.advance(Duration::from_millis(SECRET_MS));
-        assert!(devices.pair(&late).is_err(), "a secret expires");
+        assert!(devices.pair(&late).is_err(), "an expired secret was accepted");
         assert_eq!(device.name(), "phone");
     }
 

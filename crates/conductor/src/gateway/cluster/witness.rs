@@ -22,7 +22,7 @@ const LOOK_US: u64 = 500_000;
 /// Number of consecutive failures to publish after which the connection is opened again.
 const MAX_FAILURES: u32 = 3;
 
-/// Publishes until the connection is lost or the log does not continue the witness.
+/// Publishes until the connection is lost, or until the log is not a continuation of the witness.
 pub async fn run(session: &Session, link: &Link) -> String {
     // Subscribe before the log is read for the first time, so that no later record is missed.
     let mut events = session.studio.events.observe();

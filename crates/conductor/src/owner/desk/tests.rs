@@ -311,11 +311,11 @@ fn a_device_that_the_owner_looks_at_first_is_not_decided_in_a_callback() {
     stage.desk.inputs.watch(|device| device == pads);
     assert_eq!((stage.desk.inputs.direct(keys), stage.desk.inputs.direct(pads)), (Some(Taint::Clean), None));
     stage.desk.owner_first = true;
-    assert!(!stage.desk.begin(0), "a learn session sees every event");
+    assert!(!stage.desk.begin(0), "a callback decided an event during a learn session");
     stage.desk.owner_first = false;
     assert!(stage.desk.begin(0));
     if let Some(sender) = stage.senders.get_mut(&keys) {
         sender.push(stage.now, Taint::Clean, Body::Cc { channel: 0, controller: 1, value: 1 });
     }
-    assert!(!stage.desk.begin(0), "an older event waits");
+    assert!(!stage.desk.begin(0), "a callback decided an event although an older event waits");
 }

@@ -89,7 +89,7 @@ impl Places {
                 None => self.user_home.as_ref()?.join("AppData/Roaming"),
             },
         };
-        // Written with the separators of the system.
+        // Collecting the components replaces `/` with the separator of the system.
         Some(base.join(spot.path).components().collect())
     }
 
@@ -117,7 +117,7 @@ pub struct Client {
     /// The files with the servers of this client. The first one that exists is used, otherwise the
     /// first one whose folder exists. A client without a file is configured by hand.
     pub files: &'static [Spot],
-    /// The key of the file that contains the servers.
+    /// The key in the file whose value is the map of servers.
     pub container: &'static str,
     pub command: Command,
     /// A field before the command that names the transport.

@@ -137,8 +137,8 @@ pub fn set(text: &str, format: Format, place: Place<'_>, fields: &[Field]) -> Re
     set_in(text, &container.node, place, fields, &style, Some(container))
 }
 
-/// Sets the entry in its container. An empty `container` determines the indentation of the entry.
-/// Without `container`, everything stays in one line.
+/// Sets the entry in `map`. `container` is the member whose value is `map`; the entry of an empty
+/// `map` is indented relative to it. Without `container`, everything stays in one line.
 pub fn set_in(
     text: &str,
     map: &Node,

@@ -146,7 +146,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
             None => Err(Fault::at(
                 text,
                 root.span.start,
-                format!("the file is a flow mapping without {:?}", place.container),
+                format!("the file is a flow mapping without {:?}; add this key by hand", place.container),
             )),
         };
     }

@@ -23,7 +23,7 @@ fn set(format: Format, text: &str) -> String {
 fn check(format: Format, before: &str, after: &str) {
     let written = set(format, before);
     assert_eq!(written, after);
-    assert_eq!(set(format, &written), after, "the second time nothing changes");
+    assert_eq!(set(format, &written), after, "the second set-up changed the file");
     let had_container = format.value(before).is_ok_and(|it| it.get("servers").is_some());
     assert_eq!(format.unset(&written, PLACE, !had_container).ok().as_deref(), Some(before));
 }
@@ -312,9 +312,9 @@ proptest! {
         ] {
             let value = format.value(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
             let written = set(format, &text);
-            prop_assert_eq!(&set(format, &written), &written, "the second time nothing changes");
+            prop_assert_eq!(&set(format, &written), &written, "the second set-up changed the file");
             let mut rest = written.chars();
-            prop_assert!(text.chars().all(|wanted| rest.any(|it| it == wanted)), "only insertions:\n{}\n{}", text, written);
+            prop_assert!(text.chars().all(|wanted| rest.any(|it| it == wanted)), "existing text was changed:\n{}\n{}", text, written);
             let had_container = value.get("servers").is_some();
             let removed = format.unset(&written, PLACE, !had_container).unwrap_or_else(|fault| panic!("{fault}\n{written}"));
             prop_assert!(same(&format.value(&removed).expect("still valid"), &value));
