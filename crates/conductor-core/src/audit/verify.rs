@@ -499,8 +499,12 @@ impl Verifier {
             match (self.log_id, log_id) {
                 (None, Some(_)) => self.log_id = log_id,
                 (Some(known), Some(given)) if known == given => {}
-                (_, _) => {
-                    return broken(format!("log {:?}", self.log_id), format!("log {:?}", links.log_id));
+                (known, _) => {
+                    let known = known.map_or_else(|| "a log id".to_owned(), |it| format!("log {it}"));
+                    return broken(
+                        known,
+                        links.log_id.map_or_else(|| "no log id".to_owned(), |it| format!("log {it}")),
+                    );
                 }
             }
             // If retention has removed earlier segments, a checkpoint must cover the last removed

@@ -255,8 +255,10 @@ const REVOKED: &str = "this phone was revoked";
 
 /// A refusal without `WWW-Authenticate`: a browser would show its own dialog.
 fn refuse(status: StatusCode, reason: &str) -> Response {
-    let code = if status == StatusCode::UNAUTHORIZED { Code::Denied } else { Code::Busy };
-    let hint = "Pair the phone with `conductor pair`.";
+    let (code, hint) = match status {
+        StatusCode::UNAUTHORIZED => (Code::Denied, "Pair the phone with `conductor pair`."),
+        _ => (Code::Busy, "Try again in a minute, or close the page on another phone."),
+    };
     let body = json!({ "error": reason, "code": code, "message": reason, "hint": hint, "subject": null });
     (status, axum::Json(body)).into_response()
 }
