@@ -348,7 +348,7 @@ impl AuditLog {
     }
 
     /// Syncs, signs the end of the log and stops the syncer. Every later record is refused. Blocks
-    /// for two syncs.
+    /// until the disk has synced twice.
     pub fn stop(&self) {
         self._syncer.stop();
     }

@@ -420,7 +420,8 @@ impl Gateway {
         }
     }
 
-    /// Stops all parts and writes the last record. Blocks for two syncs.
+    /// Stops all parts and writes the last audit record. Blocks until the listeners are closed, the
+    /// plugins have stopped or timed out, and the audit log is synced.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.consoles.end(None, Ended::Stopping);
         self.shared.stop.cancel();

@@ -201,7 +201,11 @@ pub fn is_cut(old: &str, new: &str) -> Option<String> {
         return None;
     }
     let lost = old.lines().count().saturating_sub(new.lines().count());
-    let cut = format!("the file is incomplete: the last {lost} lines are missing");
+    let cut = match lost {
+        0 => "the file is incomplete: its last line is cut off".to_owned(),
+        1 => "the file is incomplete: the last line is missing".to_owned(),
+        lost => format!("the file is incomplete: the last {lost} lines are missing"),
+    };
     let (was, is) = (tree_of(old)?, tree_of(new)?);
     let section_lost = keys(&was).any(|key| is.get(&key).is_none());
     (!new.ends_with('\n') || section_lost || new.len() < old.len() / 2).then_some(cut)

@@ -33,7 +33,7 @@ section! {
         net: Vec<String> = Vec::new(), set(text(1..=253).ruled(host), 0..=64), "[\"api.example.org\"]";
         /// Names of file roots that the plugin may read.
         files_read: Vec<String> = Vec::new(), set(alias(), 0..=64), "[\"studio\"]";
-        /// Names of file roots that the plugin may also write.
+        /// Names of file roots that the plugin may write.
         files_write: Vec<String> = Vec::new(), set(alias(), 0..=64), "[\"scratch\"]";
         /// Names of secrets that the plugin may send in requests.
         secrets: Vec<String> = Vec::new(), set(text(1..=64), 0..=64), "[\"weather-key\"]";

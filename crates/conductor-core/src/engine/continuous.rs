@@ -367,7 +367,7 @@ mod tests {
         let through = |output| reading.before_out(&Glue { output, ..Glue::default() });
         assert_eq!(through(None), Some(0.8));
         assert_eq!(through(Some((-12.0, 0.0))), Some(0.5));
-        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "a value outside the range did not become the nearest end");
+        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "a value outside the range was not clamped to the range");
         assert_eq!(through(Some((3.0, 3.0))), None);
     }
 

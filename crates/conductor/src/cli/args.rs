@@ -338,7 +338,7 @@ pub enum PlansCommand {
 pub enum ApprovalsCommand {
     /// List the calls that wait for an answer
     List {
-        /// Keep running, and ask you about each new request
+        /// Keep running, and ask you about each open and each new request
         #[arg(long)]
         watch: bool,
     },

@@ -183,7 +183,8 @@ impl DaemonLog {
         memory::recall(&Disk, &Layout::of(&self.home), None).is_ok_and(|found| !found.is_empty())
     }
 
-    /// Syncs and signs the end of the log, and stores the checkpoint. Blocks for two syncs.
+    /// Syncs and signs the end of the log, and stores the checkpoint. Blocks until the
+    /// disk has synced twice.
     pub fn stop(&self) {
         if let State::Open { log, keychain } = &**self.state.load() {
             log.stop();

@@ -48,7 +48,8 @@ impl AppsWanted {
 }
 
 impl Desktop {
-    /// Starts the threads. A session without a display is not watched.
+    /// Starts the threads. The thread for windows is not started if nothing reports the front
+    /// window ([`Session::focus_fault`]).
     #[cfg_attr(not(feature = "desktop"), expect(unused_variables, reason = "this build has no support for displays"))]
     pub fn start(session: Session, owner: &Waker) -> io::Result<Self> {
         let apps: Arc<Apps> = Arc::default();

@@ -12,7 +12,8 @@ struct Limits {
 const PAD: Limits = Limits { name: "pad path", files: 11, lines: 5000 };
 const CALL: Limits = Limits { name: "call path", files: 9, lines: 2500 };
 
-/// Faults in the table that starts at the mark of the path and ends at the next empty line.
+/// Faults in the first table after the comment `<!-- NAME:` of the document. The table ends at the
+/// first line that does not start with `|`.
 fn faults(limits: &Limits, document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
     let Some((_, after)) = document.split_once(&format!("<!-- {}:", limits.name)) else {
         return vec![format!("no {}", limits.name)];
