@@ -104,7 +104,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let nobody =
         studio.command().args(["audit", "accept-rollback"]).envs(environment.iter().copied()).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2), "{}", text(&nobody.stderr));
-    assert!(text(&nobody.stderr).contains("needs a person"), "{}", text(&nobody.stderr));
+    assert!(text(&nobody.stderr).contains("only a person can accept this log"), "{}", text(&nobody.stderr));
     let bare = Command::new("setsid")
         .args(["python3", "-c", ASK])
         .arg(studio.home().join("control.sock"))
