@@ -80,13 +80,19 @@ fn start_with(dir: &Path, name: &str, period: u32, schedulings: &[&[&str]]) -> R
         });
         let group = started.map_err(|error| Missing { part: "jack", package: PACKAGE, why: error.to_string() })?;
         let mut running = Running { group, log };
-        let ready = Command::new("jack_wait").args(["-s", name, "-w", "-t", "10"]).output();
-        if running.group.is_alive() && ready.is_ok_and(|output| output.status.success()) {
+        // `jack_wait -w` looks only once a second, so ask for the state instead.
+        let ready = wait_for(PATIENCE, || (!running.group.is_alive() || is_ready(name)).then_some(()));
+        if ready.is_some() && running.group.is_alive() {
             return Ok(running);
         }
         why = running.log_tail();
     }
     Err(Missing { part: "jack", package: PACKAGE, why: format!("jackd did not become ready: {why}") })
+}
+
+fn is_ready(name: &str) -> bool {
+    let output = Command::new("jack_wait").args(["-s", name, "-c"]).output();
+    output.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).lines().any(|line| line == "running"))
 }
 
 impl Running {
