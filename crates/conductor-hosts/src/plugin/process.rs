@@ -154,7 +154,7 @@ impl Process {
         if let Err(error) = sent.await
             && error.kind() == io::ErrorKind::InvalidData
         {
-            // The file is too long for a frame. The child still waits for it and would never answer.
+            // The file is too long for a frame. The child would wait for it forever.
             return Err(PluginError::NotLoaded(Thrown { message: error.to_string(), ..Thrown::default() }));
         }
         // If the child has ended, reading fails below.
