@@ -208,7 +208,7 @@ pub fn try_hosts(stage: &Stage) -> Result<(), String> {
         pd::try_once(stage)?;
     }
     if stage.parts.jack.is_some() {
-        jack::connected(stage)?;
+        jack::connected(stage, true)?;
     }
     Ok(())
 }

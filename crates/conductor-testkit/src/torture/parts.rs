@@ -1,5 +1,5 @@
-//! The programs around the daemon: a JACK server with a listener, Pure Data, a simulated Live behind
-//! a lossy network path, and a web server. Pd and the plugin process are started by the daemon.
+//! The programs around the daemon: a JACK server with a listener, a simulated Live behind a lossy
+//! network path, and a web server. Pd and the plugin process are started by the daemon.
 
 use super::daemon::PLUGIN;
 use super::pause;
@@ -115,6 +115,13 @@ impl Jack {
         Ok(())
     }
 
+    /// The ports of the server and their connections, for error messages.
+    fn cables(&self) -> String {
+        let output = Command::new("jack_lsp").arg("-c").env("JACK_DEFAULT_SERVER", &self.name).output();
+        let text = output.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default();
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join(", ")
+    }
+
     /// Waits for a message that starts with this status and note.
     pub fn hear(&self, status: u8, note: u8) -> Result<(), String> {
         let ear = self.ear.as_ref().ok_or("the JACK server does not run")?;
@@ -123,7 +130,12 @@ impl Jack {
             match ear.heard.recv_timeout(real::PATIENCE) {
                 Ok(message) if message[..2] == [status, note] => return Ok(()),
                 Ok(message) => heard.push(message),
-                Err(_) => return Err(format!("{status:02x} {note:02x} did not arrive; received: {heard:02x?}")),
+                Err(_) => {
+                    let cables = self.cables();
+                    return Err(format!(
+                        "{status:02x} {note:02x} did not arrive; received: {heard:02x?}; ports: {cables}"
+                    ));
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Faults of datagrams: damaged ones to the OSC input, and lost, delayed or duplicated ones between
 //! the daemon and Live.
 //!
-//! While datagrams to Live are disturbed, the tempo is set again and again. A call may fail, but the
-//! tempo of an acknowledged call must be the tempo of Live.
+//! While datagrams to Live are disturbed, the tempo is set again and again. A call may fail, but
+//! Live must have the tempo of an acknowledged call.
 
 use crate::real::fakelive::Faults;
 use crate::torture::calls::{Caller, Calls};

@@ -12,11 +12,14 @@ pub const NOTE: u8 = 64;
 pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     let is_released_early = stage.dice.below(2) == 0;
     let ms = stage.dice.below(200);
-    connected(stage)?;
+    connected(stage, true)?;
     let mut hand = stage.daemon.client()?;
     stage.daemon.play(&mut hand, [0x90, PAD, 100])?;
     jack(stage)?.hear(0x90, NOTE)?;
     stage.parts.jack.as_mut().ok_or("there is no JACK")?.kill();
+    // A server that starts with the same name while a client of the old server still runs may stop
+    // processing (jackd 1.9.21 reports `SuspendRefNum error`). So the daemon must notice the end.
+    connected(stage, false)?;
     if is_released_early {
         pause(ms);
         stage.daemon.play(&mut hand, [0x80, PAD, 0])?;
@@ -25,7 +28,7 @@ pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     // Otherwise the daemon looks for a server after a delay that grows with each attempt.
     let mut client = stage.daemon.client()?;
     client.call("conductor_scan_ports", json!({})).map_err(|it| it.to_string())?;
-    connected(stage)?;
+    connected(stage, true)?;
     if !is_released_early {
         stage.daemon.play(&mut hand, [0x80, PAD, 0])?;
     }
@@ -42,13 +45,13 @@ fn jack(stage: &Stage) -> Result<&Jack, Breach> {
     stage.parts.jack.as_ref().ok_or_else(|| "there is no JACK".into())
 }
 
-/// Waits until the daemon is connected to the port of the listener.
-pub fn connected(stage: &Stage) -> Result<(), String> {
+/// Waits until the daemon is connected to the port of the listener, or until it is not.
+pub fn connected(stage: &Stage, wanted: bool) -> Result<(), String> {
     until(RECOVERY, || {
         let mut client = stage.daemon.client()?;
         let rows = client.call("conductor_list_device_bindings", json!({})).map_err(|it| it.to_string())?;
         let mut rows = rows["device_bindings"].as_array().into_iter().flatten();
         let is_connected = rows.any(|it| it["device_id"] == "box" && it["connected"] == true);
-        if is_connected { Ok(()) } else { Err("the output at the JACK server is not connected".to_owned()) }
+        if is_connected == wanted { Ok(()) } else { Err(format!("the JACK output: connected {is_connected}")) }
     })
 }
