@@ -123,18 +123,17 @@ impl Jack {
     }
 
     /// Waits for a message that starts with this status and note.
-    pub fn hear(&self, status: u8, note: u8) -> Result<(), String> {
+    pub fn hear(&self, status: u8, note: u8, limit: Duration) -> Result<(), String> {
         let ear = self.ear.as_ref().ok_or("the JACK server does not run")?;
         let mut heard = Vec::new();
         loop {
-            match ear.heard.recv_timeout(real::PATIENCE) {
+            match ear.heard.recv_timeout(limit) {
                 Ok(message) if message[..2] == [status, note] => return Ok(()),
                 Ok(message) => heard.push(message),
                 Err(_) => {
                     let cables = self.cables();
-                    return Err(format!(
-                        "{status:02x} {note:02x} did not arrive; received: {heard:02x?}; ports: {cables}"
-                    ));
+                    let missing = format!("{status:02x} {note:02x} did not arrive");
+                    return Err(format!("{missing}; received: {heard:02x?}; ports: {cables}"));
                 }
             }
         }
