@@ -20,8 +20,7 @@ pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     let mut hand = stage.daemon.client()?;
     press(stage, &mut hand)?;
     stage.parts.jack.as_mut().ok_or("there is no JACK")?.kill();
-    // A server that starts with the same name while a client of the old server still runs may stop
-    // processing (jackd 1.9.21 reports `SuspendRefNum error`). So the daemon must notice the end.
+    // The daemon must notice the end before the server returns, as in `tests/end_to_end/jack.rs`.
     connected(stage, false)?;
     if is_released_early {
         pause(ms);
