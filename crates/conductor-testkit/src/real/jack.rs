@@ -53,6 +53,19 @@ fn forget_the_dead() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Removes the semaphores that a killed server with this name left behind. JACK 1.9.21 would use
+/// them again with their old counts for clients of the same name, and then the new server often
+/// processes nothing. This happens with JACK's own programs as clients, too.
+fn remove_old_semaphores(name: &str) {
+    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        if file.to_str().is_some_and(|it| it.starts_with("jack_sem.") && it.contains(&format!("_{name}_"))) {
+            // Another process may have removed the file already.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Starts a server with the dummy driver in synchronous mode (`-S`): otherwise notes are lost on a
 /// busy machine. Uses real-time scheduling if it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
@@ -68,6 +81,7 @@ fn start_with(dir: &Path, name: &str, period: u32, schedulings: &[&[&str]]) -> R
     probe()?;
     // This fails before the first server was started, because the registry does not exist yet.
     let _ = forget_the_dead();
+    remove_old_semaphores(name);
     let mut why = String::new();
     for scheduling in schedulings {
         let log = dir.join(format!("{name}.log"));

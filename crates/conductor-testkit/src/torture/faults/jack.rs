@@ -6,13 +6,10 @@ use crate::torture::control::Client;
 use crate::torture::parts::Jack;
 use crate::torture::{RECOVERY, Stage, pause, until};
 use serde_json::json;
-use std::time::Duration;
 
 /// The pad whose note goes to the JACK server, and the number of that note.
 pub const PAD: u8 = 39;
 pub const NOTE: u8 = 64;
-/// Number of attempts to play a note.
-const ATTEMPTS: usize = 5;
 
 pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     let is_released_early = stage.dice.below(2) == 0;
@@ -42,20 +39,11 @@ pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     jack(stage)?.hear(0x80, NOTE, PATIENCE).map_err(stuck)
 }
 
-/// Presses the pad until the listener hears the note. A note that is played right after the return
-/// of a port may be lost: the daemon opens a port again if it is announced late.
+/// Presses the pad, and waits until the listener hears the note.
 fn press(stage: &Stage, hand: &mut Client) -> Result<(), Breach> {
     connected(stage, true)?;
-    let mut last = Ok(());
-    for _ in 0..ATTEMPTS {
-        stage.daemon.play(hand, [0x90, PAD, 100])?;
-        last = jack(stage)?.hear(0x90, NOTE, Duration::from_secs(1));
-        if last.is_ok() {
-            break;
-        }
-        stage.daemon.play(hand, [0x80, PAD, 0])?;
-    }
-    Ok(last?)
+    stage.daemon.play(hand, [0x90, PAD, 100])?;
+    Ok(jack(stage)?.hear(0x90, NOTE, PATIENCE)?)
 }
 
 fn jack(stage: &Stage) -> Result<&Jack, Breach> {
