@@ -151,8 +151,13 @@ impl Process {
             frame::write(&mut process.input, launch.file.as_bytes()).await?;
             frame::write(&mut process.input, &launch.source).await
         };
+        if let Err(error) = sent.await
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            // The file is too long for a frame. The child would wait for it forever.
+            return Err(PluginError::NotLoaded(Thrown { message: error.to_string(), ..Thrown::default() }));
+        }
         // If the child has ended, reading fails below.
-        let _ = sent.await;
         let declared = match process.next().await {
             Some(mut message) => {
                 if let Ok(thrown) = serde_json::from_value(message["failed"].take()) {

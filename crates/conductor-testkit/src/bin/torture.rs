@@ -1,6 +1,7 @@
 //! Runs the built daemon under a random schedule of faults.
 //!
-//! `torture BINARY FAULTS [SEED]` prints one line per fault and fails if an invariant is violated.
+//! `torture BINARY FAULTS [SEED [FAULT]]` prints one line per fault and fails if an invariant is
+//! violated. With `FAULT`, such as `PdKilled`, only this fault is injected.
 //! `torture BINARY broken [SEED]` removes one guarantee after another and fails if the removal is
 //! not noticed; it needs a build with the feature `broken`.
 
@@ -8,6 +9,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a separate program for tests")]
 #![expect(clippy::disallowed_methods, reason = "reads its own environment and the time")]
 
+use conductor_testkit::torture::faults::Fault;
 use conductor_testkit::torture::{self, Settings};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +19,7 @@ const INSIDE: &str = "CONDUCTOR_TORTURE_INSIDE";
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let (Some(binary), Some(what)) = (words.get(1), words.get(2).and_then(|it| it.to_str())) else {
-        eprintln!("usage: torture BINARY FAULTS|broken [SEED]");
+        eprintln!("usage: torture BINARY FAULTS|broken [SEED [FAULT]]");
         return ExitCode::from(2);
     };
     if std::env::var_os(INSIDE).is_none() {
@@ -35,19 +37,26 @@ fn main() -> ExitCode {
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |it| it.as_secs());
     let seed = words.get(3).and_then(|it| it.to_str()).and_then(|it| it.parse().ok()).unwrap_or(now);
+    let name = words.get(4).and_then(|it| it.to_str());
+    let only = name.map(|name| Fault::ALL.into_iter().find(|it| format!("{it:?}") == name));
+    if only == Some(None) {
+        eprintln!("there is no such fault; the faults are {:?}", Fault::ALL);
+        return ExitCode::from(2);
+    }
+    let only = only.flatten();
     println!("seed {seed}");
     let binary = PathBuf::from(binary);
     if what == "broken" {
-        return broken(binary, seed);
+        return broken(binary, seed, only);
     }
     let Ok(faults) = what.parse() else {
         eprintln!("{what} is neither a number of faults nor `broken`");
         return ExitCode::from(2);
     };
     #[cfg(feature = "broken")]
-    let settings = Settings { binary, faults, seed, broken: None };
+    let settings = Settings { binary, faults, seed, only, broken: None };
     #[cfg(not(feature = "broken"))]
-    let settings = Settings { binary, faults, seed };
+    let settings = Settings { binary, faults, seed, only };
     match torture::run(&settings, &mut |line| println!("{line}")) {
         Ok(found) if found.is_empty() => {
             println!("{faults} faults with seed {seed}: no violation");
@@ -65,20 +74,25 @@ fn main() -> ExitCode {
 }
 
 #[cfg(not(feature = "broken"))]
-fn broken(_: PathBuf, _: u64) -> ExitCode {
+fn broken(_: PathBuf, _: u64, _: Option<Fault>) -> ExitCode {
     eprintln!("this build has no negative controls; build it with --features broken");
     ExitCode::from(2)
 }
 
 #[cfg(feature = "broken")]
-fn broken(binary: PathBuf, seed: u64) -> ExitCode {
-    use conductor_testkit::torture::checks::Broken;
+fn broken(binary: PathBuf, seed: u64, only: Option<Fault>) -> ExitCode {
+    use conductor_testkit::torture::broken::Broken;
+    // The daemon keeps running under this fault. Its end would release the note of `Broken::Note`.
+    let only = only.or(Some(Fault::BadDatagrams));
     let mut missed = 0;
     for broken in Broken::ALL {
-        let settings = Settings { binary: binary.clone(), faults: 1, seed, broken: Some(broken) };
+        let settings = Settings { binary: binary.clone(), faults: 1, seed, only, broken: Some(broken) };
         let mut log = Vec::new();
-        let found = torture::run(&settings, &mut |line| log.push(line.to_owned())).unwrap_or_default();
-        let is_noticed = found.iter().any(|it| it.invariant == broken.invariant());
+        let found = torture::run(&settings, &mut |line| log.push(line.to_owned())).unwrap_or_else(|error| {
+            println!("{error}");
+            Vec::new()
+        });
+        let is_noticed = found.iter().any(|it| it.breach.invariant == broken.invariant());
         println!("{broken:?}: {}", if is_noticed { "noticed" } else { "NOT NOTICED" });
         if !is_noticed {
             missed += 1;

@@ -54,6 +54,19 @@ fn forget_the_dead() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Removes the semaphores that a killed server with this name left behind. JACK 1.9.21 would use
+/// them again with their old counts for clients of the same name, and then the new server often
+/// processes nothing. This happens with JACK's own programs as clients, too.
+fn remove_old_semaphores(name: &str) {
+    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        if file.to_str().is_some_and(|it| it.starts_with("jack_sem.") && it.contains(&format!("_{name}_"))) {
+            // Another process may have removed the file already.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Starts a server with the dummy driver in synchronous mode (`-S`): otherwise notes are lost on a
 /// busy machine. Uses real-time scheduling if it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
@@ -69,6 +82,7 @@ fn start_with(dir: &Path, name: &str, period: u32, schedulings: &[&[&str]]) -> R
     probe()?;
     // This fails before the first server was started, because the registry does not exist yet.
     let _ = forget_the_dead();
+    remove_old_semaphores(name);
     let mut why = String::new();
     for scheduling in schedulings {
         let log = dir.join(format!("{name}.log"));
@@ -81,13 +95,19 @@ fn start_with(dir: &Path, name: &str, period: u32, schedulings: &[&[&str]]) -> R
         });
         let group = started.map_err(|error| Missing { part: "jack", package: PACKAGE, why: error.to_string() })?;
         let mut running = Running { group, log };
-        let ready = Command::new("jack_wait").args(["-s", name, "-w", "-t", "10"]).output();
-        if running.group.is_alive() && ready.is_ok_and(|output| output.status.success()) {
+        // `jack_wait -w` looks only once a second, so ask for the state instead.
+        let ready = wait_for(PATIENCE, || (!running.group.is_alive() || is_ready(name)).then_some(()));
+        if ready.is_some() && running.group.is_alive() {
             return Ok(running);
         }
         why = running.log_tail();
     }
     Err(Missing { part: "jack", package: PACKAGE, why: format!("jackd did not become ready: {why}") })
+}
+
+fn is_ready(name: &str) -> bool {
+    let output = Command::new("jack_wait").args(["-s", name, "-c"]).output();
+    output.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).lines().any(|line| line == "running"))
 }
 
 impl Running {

@@ -1,9 +1,10 @@
-//! The invariants, and a way to break each invariant.
+//! The invariants that are checked after each fault.
 
+use super::calls::{EFFECT, Promised, effect};
 use super::control::Client;
 use super::daemon::{Daemon, Resources};
-use super::faults::{Fault, World};
-use super::{EFFECT, Promised, call_effect, until};
+use super::faults::Fault;
+use super::{Stage, World, until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,95 +13,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// A guarantee that a negative control removes. The check of this guarantee must notice that.
-#[cfg(feature = "broken")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// Acknowledged calls are not written to the log.
-    Log,
-    /// A record of the log is changed.
-    Verdict,
-    /// A released pad does not release its note.
-    Note,
-    /// The daemon does not answer.
-    Answer,
-    /// Descriptors are not closed.
-    Resources,
-    /// A plan is half written.
-    Plans,
-    /// Only one of two changed mappings is in force.
-    Config,
-}
-
-#[cfg(feature = "broken")]
-impl Broken {
-    pub const ALL: [Broken; 7] =
-        [Broken::Log, Broken::Verdict, Broken::Note, Broken::Answer, Broken::Resources, Broken::Plans, Broken::Config];
-
-    /// The invariant that is violated without this guarantee.
-    pub fn invariant(self) -> &'static str {
-        match self {
-            Broken::Log => LOGGED,
-            Broken::Verdict => VERDICT,
-            Broken::Note => NO_STUCK_NOTE,
-            Broken::Answer => ANSWERED,
-            Broken::Resources => RESOURCES,
-            Broken::Plans => PLANS,
-            Broken::Config => CONFIG,
-        }
-    }
-
-    pub fn apply(self, daemon: &mut Daemon, world: &mut World) -> Result<(), String> {
-        use super::daemon::Disk;
-        use rustix::process::Signal;
-        use std::os::unix::fs::FileExt as _;
-        match self {
-            Broken::Log => {
-                super::faults::heal(daemon)?;
-                daemon.set_disk(Disk::WritesLost);
-                super::pause(300);
-                daemon.end(Signal::KILL);
-                daemon.set_disk(Disk::Works);
-            }
-            Broken::Verdict => {
-                daemon.end(Signal::KILL);
-                let segment = daemon.segment().ok_or("there is no audit log")?;
-                let file = fs::File::options().write(true).open(segment).map_err(|it| it.to_string())?;
-                file.write_all_at(b"#", 40).map_err(|it| it.to_string())?;
-            }
-            Broken::Answer => {
-                super::faults::heal(daemon)?;
-                daemon.signal(Signal::STOP);
-                super::pause(15_000);
-                daemon.signal(Signal::CONT);
-            }
-            Broken::Resources => {
-                super::faults::heal(daemon)?;
-                daemon.set_disk(Disk::ClosesLost);
-                for _ in 0..60 {
-                    drop(daemon.client());
-                }
-                super::pause(500);
-                daemon.set_disk(Disk::Works);
-            }
-            Broken::Plans => {
-                fs::write(daemon.home.join("state/plans/half.json"), "{\"id\":").map_err(|it| it.to_string())?
-            }
-            Broken::Config => {
-                let text = super::daemon::config(world.value, world.osc_port);
-                let other = text.replace(
-                    &format!("controller = 21, value = {}", world.value),
-                    &format!("controller = 21, value = {}", world.value + 1),
-                );
-                fs::write(daemon.home.join("config.toml"), other).map_err(|it| it.to_string())?;
-                super::pause(1000);
-            }
-            Broken::Note => {}
-        }
-        Ok(())
-    }
-}
-
 pub const LOGGED: &str = "every acknowledged call is in the log";
 pub const VERDICT: &str = "the audit log is intact";
 pub const NO_STUCK_NOTE: &str = "no note is stuck";
@@ -108,6 +20,15 @@ pub const ANSWERED: &str = "every call is answered";
 pub const RESOURCES: &str = "memory, descriptors and threads are near the baseline";
 pub const PLANS: &str = "plans are consistent";
 pub const CONFIG: &str = "the configuration is applied as a whole";
+pub const EFFECTS: &str = "every acknowledged effect is in its host";
+pub const RECOVERED: &str = "the daemon recovers from the fault";
+
+/// A violated invariant.
+#[derive(Clone, Debug)]
+pub struct Breach {
+    pub invariant: &'static str,
+    pub text: String,
+}
 
 /// Number of times that each note sounds on the synth, by note number.
 type Sounding = BTreeMap<u8, i64>;
@@ -118,8 +39,6 @@ struct Held {
 }
 
 pub struct Checks {
-    /// Number of acknowledged calls that were not made by the worker.
-    own_calls: usize,
     held: Option<Held>,
     baseline: Resources,
 }
@@ -145,16 +64,13 @@ fn listen(daemon: &Daemon) -> Result<Receiver<Vec<u8>>, String> {
 }
 
 impl Checks {
-    pub fn new(daemon: &Daemon) -> Result<Self, String> {
-        let mut checks = Checks { own_calls: 0, held: None, baseline: daemon.resources() };
-        let mut client = daemon.client()?;
+    /// Measures the resources of a daemon that has used each of its hosts.
+    pub fn new(stage: &Stage) -> Result<Self, String> {
+        let mut client = stage.daemon.client()?;
         for _ in 0..20 {
-            call_effect(&mut client).map_err(|it| it.to_string())?;
-            checks.own_calls += 1;
+            stage.promised.call(&mut client, EFFECT, effect()).map_err(|it| it.to_string())?;
         }
-        drop(client);
-        checks.baseline = daemon.resources();
-        Ok(checks)
+        Ok(Checks { held: None, baseline: stage.daemon.resources() })
     }
 
     /// Presses the pad whose note sounds until the pad is released.
@@ -166,18 +82,13 @@ impl Checks {
         }
     }
 
-    pub fn run(
-        &mut self,
-        daemon: &mut Daemon,
-        promised: &Promised,
-        world: &World,
-        fault: Fault,
-        lets_go: bool,
-    ) -> Vec<(&'static str, String)> {
+    /// Checks all invariants. With `lets_go`, the held pad is released first.
+    pub fn run(&mut self, stage: &Stage, fault: Fault, lets_go: bool) -> Vec<Breach> {
+        let Stage { daemon, promised, world, .. } = stage;
         let mut found = Vec::new();
         let mut note = |invariant, result: Result<(), String>| {
             if let Err(text) = result {
-                found.push((invariant, text));
+                found.push(Breach { invariant, text });
             }
         };
         if let Some(held) = self.held.take() {
@@ -185,7 +96,8 @@ impl Checks {
         }
         let unanswered = promised.unanswered.swap(0, Ordering::Relaxed);
         note(ANSWERED, if unanswered == 0 { Ok(()) } else { Err(format!("{unanswered} calls were not answered")) });
-        note(LOGGED, self.logged(daemon, promised));
+        note(EFFECTS, tempo(stage));
+        note(LOGGED, logged(daemon, promised));
         note(VERDICT, until(100, || verdict(daemon)));
         note(PLANS, plans(daemon));
         note(CONFIG, until(200, || config(daemon, world)));
@@ -193,23 +105,34 @@ impl Checks {
         found
     }
 
-    fn logged(&self, daemon: &Daemon, promised: &Promised) -> Result<(), String> {
-        let acknowledged = promised.acknowledged.load(Ordering::Relaxed) + self.own_calls;
-        let logged = daemon.logged_calls(EFFECT);
-        if logged >= acknowledged {
-            Ok(())
-        } else {
-            Err(format!("{acknowledged} calls were acknowledged, {logged} are in the log"))
-        }
-    }
-
     fn resources(&self, daemon: &Daemon) -> Result<(), String> {
         let now = daemon.resources();
-        let is_back = now.descriptors <= self.baseline.descriptors + 10
+        let is_back = now.children <= self.baseline.children
+            && now.descriptors <= self.baseline.descriptors + 10
             && now.threads <= self.baseline.threads + 6
             && now.resident_kb <= self.baseline.resident_kb * 2 + 32_000;
         if is_back { Ok(()) } else { Err(format!("{now:?}; the baseline is {:?}", self.baseline)) }
     }
+}
+
+/// Live must have the tempo that was acknowledged last.
+fn tempo(stage: &Stage) -> Result<(), String> {
+    let (Some(live), Some(promised)) = (&stage.parts.live, *stage.promised.tempo.lock()) else { return Ok(()) };
+    match live.tempo().get() {
+        Some(found) if found == f64::from(promised) => Ok(()),
+        found => Err(format!("tempo {promised} was acknowledged, Live has {found:?}")),
+    }
+}
+
+fn logged(daemon: &Daemon, promised: &Promised) -> Result<(), String> {
+    let logged = daemon.logged_calls();
+    for (tool, acknowledged) in promised.acknowledged() {
+        let logged = logged.get(tool).copied().unwrap_or(0);
+        if logged < acknowledged {
+            return Err(format!("{tool}: {acknowledged} acknowledged, {logged} in the log"));
+        }
+    }
+    Ok(())
 }
 
 fn no_stuck_note(daemon: &Daemon, held: Held, fault: Fault, lets_go: bool) -> Result<(), String> {

@@ -1,12 +1,16 @@
 //! The built daemon in a home on a separate small file system, and its clients.
 
+use super::World;
 use super::control::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 /// Maximum wait for an answer: longer than every time limit of the product. With negative controls
@@ -33,6 +37,8 @@ pub struct Daemon {
     binary: PathBuf,
     shim: PathBuf,
     pub home: PathBuf,
+    /// The name of the JACK server.
+    jack: Option<String>,
     child: Option<Child>,
     pub http: String,
 }
@@ -40,37 +46,52 @@ pub struct Daemon {
 /// Resources that the daemon process uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Resources {
+    /// Child processes, including those that have ended and were not waited for.
+    pub children: usize,
     pub descriptors: usize,
     pub threads: usize,
     pub resident_kb: u64,
 }
 
+/// The plugin of the harness, and its only tool.
+pub const PLUGIN: &str = "torture";
+pub const PLUGIN_TOOL: &str = "torture.count";
+pub const PLUGIN_FILE: &str = "export default { name: 'torture', version: '1.0.0', description: 'Counts.', tools: [{\n\
+    name: 'torture.count', description: 'Counts.', inputSchema: { type: 'object' },\n\
+    handler() { globalThis.n = (globalThis.n ?? 0) + 1; return { n: globalThis.n } } }] }\n";
+
 /// The configuration of the daemon. Both pads send the same value, so that a configuration that is
 /// applied only in part is visible.
-pub fn config(value: u8, osc_port: u16) -> String {
-    let pad = |id: &str, note: u8, controller: u8| {
+pub fn config(world: &World) -> String {
+    let World { value, osc_port, parts, .. } = world;
+    let pad = |id: &str, note: u8, action: String| {
         format!(
             "[[modes.mappings]]\nid = \"{id}\"\ntrigger = {{ type = \"Note\", note = {note}, device = \"pads\" }}\n\
-             action = {{ type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", \
-             controller = {controller}, value = {value} }}\n"
+             action = {{ type = \"SendMidi\", channel = 0, {action} }}\n"
         )
     };
-    format!(
+    let value =
+        |controller: u8| format!("port = \"synth\", message_type = \"CC\", controller = {controller}, value = {value}");
+    let note = |port: &str, note: u8| format!("port = \"{port}\", message_type = \"NoteOn\", note = {note}");
+    let mut text = format!(
         "schema = 1\n[[devices]]\nalias = \"pads\"\ndirection = \"Input\"\nloopback = true\n\
          [[devices]]\nalias = \"synth\"\ndirection = \"Output\"\nloopback = true\n\
          [[devices]]\nalias = \"osc\"\nprotocol = \"Osc\"\nlisten = \"127.0.0.1:{osc_port}\"\n\
          [limits]\neffect.per_minute = 60000\neffect.burst = 10000\nread.per_minute = 60000\nread.burst = 10000\n\
-         [[modes]]\nname = \"Default\"\n{}{}\
-         [[modes.mappings]]\nid = \"hold\"\ntrigger = {{ type = \"Note\", note = 38, device = \"pads\" }}\n\
-         action = {{ type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"NoteOn\", note = 60 }}\n",
-        pad("left", 36, 20),
-        pad("right", 37, 21)
-    )
+         {parts}[[modes]]\nname = \"Default\"\n"
+    );
+    text += &pad("left", 36, value(20));
+    text += &pad("right", 37, value(21));
+    text += &pad("hold", 38, note("synth", 60));
+    if parts.contains("alias = \"box\"") {
+        text += &pad("jack", super::faults::JACK_PAD, note("box", super::faults::JACK_NOTE));
+    }
+    text
 }
 
 impl Daemon {
-    pub fn new(binary: PathBuf, shim: PathBuf, home: PathBuf) -> Self {
-        let daemon = Daemon { binary, shim, home, child: None, http: String::new() };
+    pub fn new(binary: PathBuf, shim: PathBuf, home: PathBuf, jack: Option<String>) -> Self {
+        let daemon = Daemon { binary, shim, home, jack, child: None, http: String::new() };
         fs::write(daemon.control_file(), [0; 16]).expect("the control file cannot be written");
         daemon
     }
@@ -82,34 +103,38 @@ impl Daemon {
     /// Starts the daemon and waits until it is ready. If it does not start, returns the reason.
     pub fn start(&mut self) -> Result<(), String> {
         let log = fs::File::options().create(true).append(true).open(self.home.with_extension("log"));
-        let mut child = Command::new(&self.binary)
+        let mut command = Command::new(&self.binary);
+        command
             .args(["--json", "up", "--http", "127.0.0.1:0"])
             .env("CONDUCTOR_HOME", &self.home)
             .env("CONDUCTOR_FAULTS", self.control_file())
             .env("CONDUCTOR_FAULTS_BELOW", &self.home)
             .env("LD_PRELOAD", &self.shim)
             .env_remove("DISPLAY")
-            .env_remove("JACK_DEFAULT_SERVER")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log.expect("the log cannot be written"))
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        let mut line = String::new();
-        let out = child.stdout.as_mut().expect("a pipe");
-        let read = BufReader::new(out).read_line(&mut line);
-        let ready: Value = serde_json::from_str(&line).unwrap_or_default();
-        self.child = Some(child);
-        match (read, ready["http"].as_str()) {
-            (Ok(_), Some(http)) => {
-                self.http = http.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-                Ok(())
-            }
-            _ => {
-                let status = self.child.take().map(|mut it| it.wait());
-                Err(format!("the daemon did not start: {line:?} {status:?}"))
-            }
+            .env_remove("JACK_DEFAULT_SERVER");
+        if let Some(jack) = &self.jack {
+            command.env("JACK_DEFAULT_SERVER", jack).env("JACK_NO_START_SERVER", "1");
         }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.expect("the log cannot be written"));
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let out = child.stdout.take().expect("a pipe");
+        self.child = Some(child);
+        let (sender, first) = channel();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(out).lines();
+            let _ = sender.send(lines.next().and_then(Result::ok).unwrap_or_default());
+            // Read until the end, so that the daemon can always write.
+            lines.for_each(drop);
+        });
+        let line = first.recv_timeout(PATIENCE).unwrap_or_default();
+        let ready: Value = serde_json::from_str(&line).unwrap_or_default();
+        if let Some(http) = ready["http"].as_str() {
+            self.http = http.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+            return Ok(());
+        }
+        self.signal(Signal::KILL);
+        let status = self.child.take().map(|mut it| it.wait());
+        Err(format!("the daemon did not start: {line:?} {status:?}"))
     }
 
     pub fn pid(&self) -> u32 {
@@ -150,8 +175,12 @@ impl Daemon {
         file.write_all_at(bytes, at).expect("the control file cannot be written");
     }
 
+    pub fn control_socket(&self) -> PathBuf {
+        self.home.join("control.sock")
+    }
+
     pub(super) fn client(&self) -> Result<Client, String> {
-        Client::connect(&self.home.join("control.sock"), PATIENCE).map_err(|it| it.to_string())
+        Client::connect(&self.control_socket(), PATIENCE).map_err(|it| it.to_string())
     }
 
     pub fn command(&self, words: &[&str]) -> (i32, String) {
@@ -171,7 +200,29 @@ impl Daemon {
         let status = fs::read_to_string(proc("status")).unwrap_or_default();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let resident_kb = resident.and_then(|it| it.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
-        Resources { descriptors: count(proc("fd")), threads: count(proc("task")), resident_kb }
+        Resources {
+            children: self.children().len(),
+            descriptors: count(proc("fd")),
+            threads: count(proc("task")),
+            resident_kb,
+        }
+    }
+
+    fn children(&self) -> Vec<u32> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+        lists.flat_map(|it| it.split_whitespace().filter_map(|it| it.parse().ok()).collect::<Vec<_>>()).collect()
+    }
+
+    /// Kills the child whose command line contains this word.
+    pub fn kill_child(&self, word: &str) -> Result<(), String> {
+        let is_meant = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|it| *it == 0).any(|it| it == word.as_bytes())
+        };
+        let child = self.children().into_iter().find(is_meant);
+        let pid = child.and_then(|it| Pid::from_raw(it as i32)).ok_or_else(|| format!("{word} does not run"))?;
+        kill_process(pid, Signal::KILL).map_err(|it| format!("kill: {it}"))
     }
 
     /// The soft and the hard limit of open files.
@@ -181,15 +232,18 @@ impl Daemon {
         Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     }
 
-    /// Number of calls of this tool with the result `ok` in all segments of the audit log.
-    pub fn logged_calls(&self, tool: &str) -> usize {
-        let tool = format!("\"tool\":\"{tool}\"");
-        let segments = fs::read_dir(self.home.join("audit")).into_iter().flatten().flatten();
-        let texts = segments.map(|it| String::from_utf8_lossy(&fs::read(it.path()).unwrap_or_default()).into_owned());
-        let is_done = |line: &&str| {
-            line.contains("\"phase\":\"outcome\"") && line.contains("\"result\":\"ok\"") && line.contains(&tool)
-        };
-        texts.map(|text| text.lines().filter(is_done).count()).sum()
+    /// Number of calls with the result `ok` in all segments of the audit log, by tool.
+    pub fn logged_calls(&self) -> BTreeMap<String, usize> {
+        let mut count = BTreeMap::new();
+        for segment in fs::read_dir(self.home.join("audit")).into_iter().flatten().flatten() {
+            let text = String::from_utf8_lossy(&fs::read(segment.path()).unwrap_or_default()).into_owned();
+            let is_done = |line: &&str| line.contains("\"phase\":\"outcome\"") && line.contains("\"result\":\"ok\"");
+            for line in text.lines().filter(is_done) {
+                let tool = line.split_once("\"tool\":\"").and_then(|it| it.1.split_once('"')).map_or("", |it| it.0);
+                *count.entry(tool.to_owned()).or_default() += 1;
+            }
+        }
+        count
     }
 
     /// The newest segment of the audit log.
@@ -215,10 +269,10 @@ impl Drop for Daemon {
     }
 }
 
-/// Mounts a separate file system for the home. Needs a mount namespace.
-pub fn mount(home: &Path) -> bool {
-    let options = ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs"];
-    Command::new("mount").args(options).arg(home).status().is_ok_and(|it| it.success())
+/// Mounts a new file system in memory. Needs a mount namespace.
+pub fn mount(folder: &Path, options: &str) -> bool {
+    let words = ["-t", "tmpfs", "-o", options, "tmpfs"];
+    Command::new("mount").args(words).arg(folder).status().is_ok_and(|it| it.success())
 }
 
 pub fn remount(home: &Path, mode: &str) -> bool {

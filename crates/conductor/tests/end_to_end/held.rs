@@ -1,7 +1,7 @@
 //! A model with its own file tools rewrites the configuration and the files about it. It gains no
 //! permissions until a person accepts the change.
 
-use crate::studio::{Studio, text, until};
+use crate::studio::{BINARY, Studio, text, until};
 use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
@@ -373,9 +373,14 @@ fn folders_from_the_form_of_a_client_wait_for_a_person() {
     let rig = Rig::new();
     let shut = rig.room.path().join("shut").display().to_string();
     let open = rig.room.path().join("open").display().to_string();
+    // A program of its own starts the server, as a client does. Otherwise this test would count as
+    // the client, and its answer as a person would be refused.
+    let client = "import subprocess, sys; subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL)";
     let start = |folders: &[&str]| {
-        let arguments = [&["mcp", "start", "--folders"], folders].concat();
-        text(&rig.studio.run(&arguments).stderr)
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", client, BINARY, "--home"]).arg(rig.studio.home());
+        python.args(["mcp", "start", "--folders"]).args(folders);
+        text(&python.output().unwrap().stderr)
     };
     let comment = "# my notes\n";
     rig.studio.save(&format!("{comment}{}", rig.config()));

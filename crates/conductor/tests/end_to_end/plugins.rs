@@ -207,6 +207,11 @@ fn a_new_plugin_works_as_it_is_written() {
     let checked = studio.run(&["plugins", "check", broken.to_str().unwrap()]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("broken.js:3:"), "{checked:?}");
+    // A file that is too long for its process is refused. The command does not wait forever.
+    std::fs::write(&broken, vec![b' '; 9 << 20]).unwrap();
+    let checked = studio.run(&["plugins", "check", broken.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("the limit is"), "{checked:?}");
 
     // When the daemon is killed, its plugins end too: their pipe is closed.
     studio.signal(rustix::process::Signal::KILL);
