@@ -22,6 +22,7 @@ use jack::{
     NotificationHandler, Port, PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
 };
 use std::array::from_fn;
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -451,13 +452,32 @@ struct Notices {
     registrations: SyncSender<PortId>,
 }
 
+unsafe extern "C" {
+    fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
+}
+
+/// Closing a client makes libjack cancel its threads, by default at any instruction. This must not
+/// happen in our code: the cancellation unwinds the stack, and unwinding through a Rust function
+/// aborts the daemon. After this call, the thread of notifications can be cancelled only while it
+/// reads from its socket. The thread of the process callback must not make this call: it waits with
+/// a system call that is not a place of cancellation, so closing the client would never end.
+fn defer_cancellation() {
+    const PTHREAD_CANCEL_DEFERRED: c_int = 0;
+    let mut old = 0;
+    // SAFETY: the call affects only the calling thread, and writes only to `old`.
+    unsafe { pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &raw mut old) };
+}
+
 impl NotificationHandler for Notices {
+    /// The owner closes the client as soon as it receives the announcement.
     unsafe fn shutdown(&mut self, _: ClientStatus, _: &str) {
+        defer_cancellation();
         self.alive.store(false, Ordering::Release);
         (self.announce)(Announcement::Lost { backend: NAME });
     }
 
     fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
+        defer_cancellation();
         if is_registered {
             // If the channel is full, the registration is dropped. This happens only after
             // thousands of registrations between two scans.
