@@ -211,16 +211,16 @@ fn rows_v6() -> Vec<Row> {
         .collect()
 }
 
-/// The rows of a table: a count, followed by structures of type `T`. Usually makes one call, because
-/// Wine needs about 150 ms for each.
+/// The rows of a table: a count, followed by structures of type `T`. Usually one call is enough; a
+/// call takes about 150 ms under Wine.
 fn rows<T: Copy>(family: u32) -> Vec<T> {
     let mut size: u32 = 64 * 1024;
     // The table may grow between two calls.
     for _ in 0..4 {
         let mut space = vec![0_u64; (size as usize).div_ceil(8)];
         let start = space.as_mut_ptr();
-        // SAFETY: the buffer has at least the size that is passed. If it is too small, the call only
-        // writes the size that it needs. Only as many rows are read as fit into the buffer.
+        // SAFETY: the buffer has at least the size that is passed. If it is too small, the call
+        // only writes the size that it needs. Only as many rows are read as fit into the buffer.
         unsafe {
             match GetExtendedTcpTable(start.cast(), &raw mut size, 0, family, TCP_TABLE_OWNER_PID_ALL, 0) {
                 0 => {
