@@ -109,6 +109,13 @@ function kept(value) {
   return value;
 }
 
+/** Returns the path on Linux of a file that a daemon under Wine names. Other paths stay as they are. */
+function native(file) {
+  const [, drive, rest] = /^([CZ]):(\\.*)$/.exec(file) || [];
+  if (!drive) return file;
+  return (drive === "C" ? path.join(process.env.WINEPREFIX || "", "drive_c") : "") + rest.replace(/\\/g, "/");
+}
+
 /** Loads both scripts of the bridge and connects them. `home` contains the file with the daemon's address. */
 function start(home) {
   const dicts = {};
@@ -164,9 +171,10 @@ function start(home) {
       openpatcher(file) {
         const open = world.patchers.find((it) => it.filepath === file);
         if (open) return open;
-        if (!fs.existsSync(file)) return null;
+        const disk = native(file);
+        if (!fs.existsSync(disk)) return null;
         const patcher = make(file);
-        const { boxes, lines = [] } = JSON.parse(fs.readFileSync(file, "utf8")).patcher;
+        const { boxes, lines = [] } = JSON.parse(fs.readFileSync(disk, "utf8")).patcher;
         const byId = {};
         for (const { box } of boxes) {
           const [x, y, w, h] = box.patching_rect;

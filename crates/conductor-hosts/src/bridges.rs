@@ -87,6 +87,17 @@ impl Drop for AddressFile {
     }
 }
 
+/// The program that a bridge runs in.
+#[derive(Clone, Copy)]
+pub struct Program {
+    pub name: &'static str,
+    /// Whether a new connection removes the patches of the previous connection.
+    pub forgets_patches: bool,
+    /// Whether both sides prove that they have the secret and never send it. Only such a bridge is
+    /// accepted on a system that does not report who owns a connection.
+    pub proves_secret: bool,
+}
+
 /// The bridge in a running program: its newest connection, and the patches that the program shows.
 pub struct Bridge<L, R> {
     state: Arc<Mutex<BridgeState<L, R>>>,
@@ -102,27 +113,26 @@ pub struct BridgeState<L, R> {
 
 impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
     /// Accepts connections on a new thread. `greet` authenticates a connection, and returns it with
-    /// a message for the console. If `fresh` is true, a new connection removes the patches of the
-    /// previous connection.
+    /// a message for the console.
     pub fn listen(
         listener: TcpListener,
         address: AddressFile,
-        (program, fresh): (&'static str, bool),
+        program: Program,
         voice: Voice,
         greet: impl Fn(TcpStream) -> Result<(L, String), String> + Send + 'static,
     ) -> io::Result<Self> {
         let state = Arc::new(Mutex::new(BridgeState { line: None, roots: BTreeMap::new(), count: 0 }));
         let (shared, ours) = (Arc::downgrade(&state), listener.local_addr()?);
-        Builder::new().name(format!("{program} bridge")).spawn(move || {
+        Builder::new().name(format!("{} bridge", program.name)).spawn(move || {
             for socket in listener.incoming().flatten() {
                 let Some(state) = shared.upgrade() else { return };
-                let greeted = check_peer(&socket, ours).and_then(|()| greet(socket));
+                let greeted = check_peer(&socket, ours, program).and_then(|()| greet(socket));
                 let (level, text) = match greeted {
                     // The newest connection replaces the old one, because the person may have
                     // restarted the program.
                     Ok((line, text)) => {
                         let mut state = state.lock();
-                        if fresh {
+                        if program.forgets_patches {
                             state.roots.clear();
                         }
                         state.line = Some(line);
@@ -130,7 +140,7 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
                     }
                     Err(why) => (
                         Level::Warning,
-                        format!("a program that connected to the port of {program}'s bridge was refused: {why}"),
+                        format!("a program that connected to the port of {}'s bridge was refused: {why}", program.name),
                     ),
                 };
                 voice.say(Source::Conductor, level, None, None, text);
@@ -152,10 +162,19 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
 
 /// Refuses connections from other users, so that they do not receive the token. With the token,
 /// another user could listen on this port after we have closed it, and imitate the daemon.
-fn check_peer(socket: &TcpStream, ours: SocketAddr) -> Result<(), String> {
+///
+/// Wine does not report who owns a connection. There, a bridge that proves the secret is accepted:
+/// a program that has only the token can neither prove the secret nor get it from the other side.
+fn check_peer(socket: &TcpStream, ours: SocketAddr, program: Program) -> Result<(), String> {
     let fail = |fault: io::Error| fault.to_string();
-    if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
-        return Err("it belongs to another user".to_owned());
+    let peer = socket.peer_addr().map_err(fail)?;
+    if !is_mine(peer, ours) {
+        if processes::reports_owner(ours, peer) {
+            return Err("it belongs to another user".to_owned());
+        }
+        if !program.proves_secret {
+            return Err("this system does not report which user it belongs to".to_owned());
+        }
     }
     socket.set_read_timeout(Some(HELLO)).map_err(fail)?;
     socket.set_nodelay(true).map_err(fail)

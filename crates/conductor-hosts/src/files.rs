@@ -253,7 +253,7 @@ impl Place {
 
     /// The path relative to the root; `.` for the root itself.
     pub fn inside(&self) -> String {
-        if self.inside.as_os_str().is_empty() { ".".to_owned() } else { self.inside.to_string_lossy().into_owned() }
+        if self.inside.as_os_str().is_empty() { ".".to_owned() } else { rooted::slashed(&self.inside) }
     }
 
     pub fn root(&self) -> &Root {

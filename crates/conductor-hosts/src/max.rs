@@ -6,7 +6,7 @@
 //! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. Such an
 //! edit is detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
 
-use super::bridges::{AddressFile, Bridge, BridgeState, proof, receive, same, secret, write_private};
+use super::bridges::{AddressFile, Bridge, BridgeState, Program, proof, receive, same, secret, write_private};
 use super::patch::console::Voice;
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Window};
 use crate::system::{Clock, Ids};
@@ -97,7 +97,13 @@ impl MaxHost {
             let text = format!("the bridge in Max {} connected", line.version);
             Ok((line, text))
         };
-        let bridge = Bridge::listen(listener, address, ("Max", true), voice, greet)?;
+        let bridge = Bridge::listen(
+            listener,
+            address,
+            Program { name: "Max", forgets_patches: true, proves_secret: true },
+            voice,
+            greet,
+        )?;
         Ok(Arc::new(MaxHost { bridge }))
     }
 

@@ -166,6 +166,13 @@ pub fn plain(path: &Path) -> Option<PathBuf> {
     Some(out)
 }
 
+/// A path inside a root as text, with `/` between its names on every system: callers compare it with
+/// patterns, and use it in later calls.
+pub fn slashed(inside: &Path) -> String {
+    let names: Vec<_> = inside.components().map(|it| it.as_os_str().to_string_lossy()).collect();
+    names.join("/")
+}
+
 /// Opens a granted folder. Links in `path` are followed.
 pub fn open_root(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())

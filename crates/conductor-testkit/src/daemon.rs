@@ -8,9 +8,10 @@ use conductor::home::Home;
 use conductor::log::Log;
 use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::report::Status;
-use conductor_hosts::system::{Clock, RandomIds, RealClock, listener};
+use conductor_hosts::system::{Clock, RandomIds, RealClock, files, listener};
 use parking_lot::Mutex;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -113,6 +114,18 @@ impl TestDaemon {
 
     pub fn status(&self) -> Status {
         self.block_on(self.handle().status()).expect("the daemon is not running")
+    }
+
+    /// The active segment of the audit log. The file `audit.log` is a link to it; on Windows, this
+    /// file contains its name.
+    pub fn audit_segment(&self) -> PathBuf {
+        let home = self.home.path();
+        home.join(files::read_link(&home.join("audit.log")).expect("a daemon writes the log"))
+    }
+
+    /// The records of the active segment of the audit log, one per line.
+    pub fn audit_text(&self) -> String {
+        std::fs::read_to_string(self.audit_segment()).expect("a segment")
     }
 
     /// The text of the log.

@@ -473,14 +473,41 @@ def live_with_our_script(world):
         script.wait()
 
 
-def a_bridge_of_an_unknown_process_is_refused(world):
-    """Max stays offline under Wine, probably because Wine does not report the process behind a
-    connection. The step does not distinguish a refusal from a bridge that never dials in."""
+def max_with_our_bridge(world):
+    """A program without the secret is refused. The bridge in the simulated Max connects and edits."""
+    installed = world.work.run("bridge", "install", "max")
+    assert installed[0] == 0, installed
+    with open(os.path.join(world.work.home, "state/max-bridge.json"), encoding="utf-8") as file:
+        address = json.load(file)
+    with socket.create_connection(("127.0.0.1", address["port"]), PATIENCE) as stranger:
+        answers = stranger.makefile("rb")
+        assert answers.readline().startswith(b"conductor-daemon ")
+        proof = f"Authorization: Conductor {'0' * 64} {'0' * 64}"
+        upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YWFhYWFhYWFhYWFhYWFhYQ=="
+        stranger.sendall(f"GET /max HTTP/1.1\r\nHost: 127.0.0.1\r\n{upgrade}\r\n{proof}\r\n\r\n".encode())
+        assert b" 401 " in answers.readline()
+    client = world.client
+    client.refused("create_patch", {"host": "max", "path": "m.maxpat", "alias": "m"}, "HOST_OFFLINE")
     fake = simulation("node", os.path.join(TREE, "bridges/max/test/run.js"), world.work.home)
     try:
-        time.sleep(3)
-        arguments = {"host": "max", "path": "m.maxpat", "alias": "m"}
-        world.client.refused("create_patch", arguments, "HOST_OFFLINE")
+        end = time.monotonic() + PATIENCE
+        while True:
+            failed, answer = client.call("create_patch", {"host": "max", "path": "m.maxpat", "alias": "m"})
+            if not failed:
+                break
+            assert answer["code"] == "HOST_OFFLINE" and time.monotonic() < end, answer
+            time.sleep(0.2)
+        edits = [
+            {"op": "add", "obj_type": "cycle~", "position": [10, 10], "arguments": [440], "varname": "osc"},
+            {"op": "add", "obj_type": "*~", "position": [10, 60], "arguments": [0.1], "varname": "gain"},
+            {"op": "connect", "src_varname": "osc", "outlet": 0, "dst_varname": "gain", "inlet": 0},
+        ]
+        client.ok("edit_patch", {"patch_id": "m", "edits": edits})
+        shown = order(fake, "world.picture(world.patchers[0])")
+        assert [it["text"] for it in shown["boxes"]] == ["cycle~ 440", "*~ 0.1"], shown
+        assert shown["cords"] == [[0, 0, 1, 0]], shown
+        client.ok("undo_patch", {"patch_id": "m"})
+        assert order(fake, "world.picture(world.patchers[0])")["boxes"] == []
     finally:
         fake.kill()
         fake.wait()
@@ -561,7 +588,7 @@ STEPS = [
     a_plugin,
     live_over_osc,
     live_with_our_script,
-    a_bridge_of_an_unknown_process_is_refused,
+    max_with_our_bridge,
     what_is_reported,
     work_ends,
     client_configurations,

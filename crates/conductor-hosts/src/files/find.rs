@@ -129,7 +129,7 @@ fn walk_list(
                 return false;
             }
             listing.entries.push(Entry {
-                name: path.to_string_lossy().into_owned(),
+                name: rooted::slashed(&path),
                 kind: item.kind,
                 size: if item.kind == Kind::File { item.metadata.len() } else { 0 },
                 modified_ms: rooted::modified_ms(&item.metadata),
@@ -177,7 +177,7 @@ impl Search<'_> {
                     }
                 }
                 Kind::File if item.metadata.len() <= MOST_SEARCHED => {
-                    let fits = self.query.glob.as_ref().is_none_or(|it| it.is_match(&path.to_string_lossy()));
+                    let fits = self.query.glob.as_ref().is_none_or(|it| it.is_match(&rooted::slashed(&path)));
                     if fits && let Ok((file, _)) = rooted::open_entry(folder, &item.name) {
                         self.file(file, path);
                     }
@@ -202,7 +202,7 @@ impl Search<'_> {
             }
             let column = line.get(..hit.start()).map_or(0, |it| it.chars().count()) as u64 + 1;
             self.found.matches.push(Match {
-                path: path.to_string_lossy().into_owned(),
+                path: rooted::slashed(&path),
                 line: number as u64 + 1,
                 column,
                 text: line.chars().take(LINE).collect(),

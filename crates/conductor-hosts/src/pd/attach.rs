@@ -11,7 +11,7 @@ use super::link::{Silence, TEMPORARY};
 use super::mirror::{Follow, FollowError, Shown, Wire};
 use super::tcl::Word;
 use super::{CALL_US, READ_US, Temporary, read_own};
-use crate::bridges::{AddressFile, Bridge, BridgeState, receive, same, secret, write_private};
+use crate::bridges::{AddressFile, Bridge, BridgeState, Program, receive, same, secret, write_private};
 use crate::patch::console::Voice;
 use crate::patch::{Ability, Capabilities, HostKind, PatchHost};
 use crate::system::{Clock, Ids};
@@ -110,7 +110,13 @@ impl AttachedPd {
             let line = greet(socket, &tokens, &clock)?;
             Ok((line, "Pd's helper patch connected".to_owned()))
         };
-        let bridge = Bridge::listen(listener, address, ("Pd", false), voice, greet)?;
+        let bridge = Bridge::listen(
+            listener,
+            address,
+            Program { name: "Pd", forgets_patches: false, proves_secret: false },
+            voice,
+            greet,
+        )?;
         Ok(Arc::new(AttachedPd { bridge }))
     }
 

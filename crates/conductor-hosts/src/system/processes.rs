@@ -158,6 +158,11 @@ pub fn is_peer_ours(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> b
     })
 }
 
+/// Whether the system reports which user owns a connection.
+pub fn reports_owner(_ours: std::net::SocketAddr, _peer: std::net::SocketAddr) -> bool {
+    cfg!(target_os = "linux")
+}
+
 /// Parses `0100007F:0BB8`, or 32 digits for IPv6: 32-bit words in the byte order of the machine.
 #[cfg(target_os = "linux")]
 fn address(text: &str) -> Option<(std::net::IpAddr, u16)> {

@@ -23,6 +23,7 @@ use conductor_hosts::system::RandomIds;
 use conductor_hosts::web::{Web, system_tls};
 #[cfg(unix)]
 use conductor_testkit::real::postgres;
+#[cfg(unix)]
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
@@ -46,7 +47,9 @@ impl ExternalTools {
         let studio = TestStudio::with(Policy::default(), settings);
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("studio")).unwrap();
-        let text = config.replace("STUDIO", &folder.path().join("studio").display().to_string());
+        // TOML reads a backslash as an escape.
+        let path = folder.path().join("studio").display().to_string().replace('\\', "/");
+        let text = config.replace("STUDIO", &path);
         let loaded = load(&text);
         assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
         let tools = loaded.config.unwrap().tools;
@@ -213,6 +216,7 @@ async fn a_wrong_hash_changes_nothing_and_a_reading_root_is_never_written() {
     assert!(!reading.path("b").exists());
 }
 
+#[cfg(unix)]
 const COMMANDS: &str = r#"
 [tools.filesystem]
 roots = [{ name = "studio", path = "STUDIO", write = true }]
@@ -295,6 +299,7 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
     assert_eq!(link.code, Code::Denied, "a link to a path outside the root was accepted");
 }
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_started() {
     let fixture = ExternalTools::new(COMMANDS);
@@ -321,6 +326,7 @@ async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_st
     assert!(gone.is_some(), "process {child} outlived its command");
 }
 
+#[cfg(unix)]
 /// A process with this name that was started by a child of this test.
 fn grandchild(name: &str) -> Option<i32> {
     let me = std::process::id() as i32;
@@ -331,6 +337,7 @@ fn grandchild(name: &str) -> Option<i32> {
         .find(|pid| parent(*pid).and_then(parent) == Some(me))
 }
 
+#[cfg(unix)]
 fn alive(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|it| !it.contains(") Z "))
 }
@@ -487,6 +494,7 @@ async fn code(fixture: &ExternalTools, tool: &str, arguments: Value) -> String {
     }
 }
 
+#[cfg(unix)]
 const NESTED: &str = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }, \
     { name = \"private\", path = \"STUDIO/private\" }]\n";
 
@@ -537,10 +545,12 @@ async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
     assert_eq!(code(&fixture, "filesystem.read", json!({ "root": "private", "path": "diary.txt" })).await, "ok");
 }
 
+#[cfg(unix)]
 const TWO_COMMANDS: &str = "[[tools.shell.commands]]\nname = \"who\"\nprogram = \"/usr/bin/id\"\nargs = []\neffect = \"read\"\n\
     [[tools.shell.commands]]\nname = \"lines\"\nprogram = \"/usr/bin/head\"\nargs = [\"-n\", \"{count}\", \"/dev/null\"]\neffect = \"read\"\n\
     slots = { count = { type = \"integer\", min = 1, max = 9 } }\n";
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_about_a_command_meets_every_way_to_name_it() {
     let fixture = ExternalTools::new(TWO_COMMANDS);
@@ -631,9 +641,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         assert_eq!(&labels[..3], ["file", "folder", "there now"], "the question does not start with the target");
         assert_eq!(
             facts[0].1,
-            fixture
-                .path("run-at-login.sh")
-                .canonicalize()
+            dunce::canonicalize(fixture.path("run-at-login.sh"))
                 .unwrap_or(fixture.path("run-at-login.sh"))
                 .display()
                 .to_string()
@@ -731,8 +739,9 @@ async fn a_person_sees_what_a_statement_does_before_its_text() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_sees_the_whole_command_line_and_the_host() {
+async fn a_person_sees_the_whole_command_line() {
     let config = "[[tools.shell.commands]]\nname = \"copy\"\nprogram = \"/bin/cp\"\nargs = [\"{from}\", \"{to}\"]\n\
         slots = { from = { type = \"path\", root = \"studio\" }, to = { type = \"path\", root = \"studio\" } }\n";
     let fixture = ExternalTools::new(&format!("{FILES}{config}"));
@@ -742,6 +751,10 @@ async fn a_person_sees_the_whole_command_line_and_the_host() {
     let facts = question(&fixture);
     let studio = fixture.path("").display().to_string();
     assert_eq!(facts[0], ("runs".into(), format!("/bin/cp '{studio}a file' {studio}b")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_the_host_of_a_request() {
     let fixture = ExternalTools::new("");
     let long = format!("https://good.test@evil.test/{}", "x".repeat(3000));
     assert_eq!(code(&fixture, "web.fetch", json!({ "url": long })).await, "APPROVAL_REQUIRED");

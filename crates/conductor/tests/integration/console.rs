@@ -132,7 +132,7 @@ impl Stage {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.daemon.home.path().join("audit.log")).unwrap()
+        self.daemon.audit_text()
     }
 }
 
@@ -614,8 +614,7 @@ fn every_view_has_its_data() {
     assert_eq!(stage.block_on(page.send("POST", "/console/read/nothing", &json!({}))).status, 404);
     assert_eq!(stage.block_on(page.send("POST", "/console/read/trace", &json!({ "no": 1 }))).status, 400);
     // The tampered log is reported.
-    let log = stage.daemon.home.path().join("audit.log");
-    let text = std::fs::read_to_string(&log).unwrap().replacen("conductor_list_modes", "conductor_lost_modes", 1);
-    std::fs::write(std::fs::canonicalize(&log).unwrap(), text).unwrap();
+    let text = stage.log().replacen("conductor_list_modes", "conductor_lost_modes", 1);
+    std::fs::write(stage.daemon.audit_segment(), text).unwrap();
     assert_eq!(read("audit_verify", json!({}))["verdict"], "BROKEN");
 }

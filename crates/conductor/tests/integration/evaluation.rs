@@ -461,7 +461,7 @@ fn every_example_runs_in_both_ways() {
 
 /// The calls in the audit log: tool, tier, phase, result and code.
 fn records(studio: &DemoStudio) -> Vec<String> {
-    let log = std::fs::read_to_string(studio.daemon.home.path().join("audit.log")).expect("a log");
+    let log = studio.daemon.audit_text();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let calls = lines.filter(|it| it["tool"].is_string());
     calls.map(|it| format!("{} {} {} {} {}", it["phase"], it["tool"], it["tier"], it["result"], it["code"])).collect()

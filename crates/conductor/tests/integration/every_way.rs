@@ -332,7 +332,7 @@ impl Side {
 
     /// The records of the caller, without the members that differ between any two calls.
     fn records(&self, who: &Principal) -> Vec<String> {
-        let log = std::fs::read_to_string(self.daemon.home.path().join("audit.log")).expect("a log");
+        let log = self.daemon.audit_text();
         let records = log.lines().map(|it| serde_json::from_str::<Value>(it).expect("a record"));
         let of_caller = records.filter(|it| it["principal"] == who.to_string().as_str() && it["tool"] != RUN_SCRIPT);
         let mut shown = Vec::new();

@@ -20,6 +20,7 @@ mod contributing;
 mod desktop;
 #[cfg(unix)]
 mod desktop_wayland;
+#[cfg(unix)]
 mod evaluation;
 mod every_way;
 mod examples;

@@ -360,7 +360,7 @@ fn no_tool_decides_whatever_it_is_given() {
     assert_eq!(question.state, State::Pending);
     assert_eq!(daemon.config(), config);
     assert_eq!(daemon.studio().policy().version, policy);
-    let log = std::fs::read_to_string(daemon.home.path().join("audit.log")).unwrap();
+    let log = daemon.audit_text();
     for event in ["approval.allowed", "approval.denied", "plan.applied", "plan.rejected", "plan.undone", "secret.set"] {
         assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event}");
     }

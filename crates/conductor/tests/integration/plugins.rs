@@ -346,7 +346,7 @@ impl PluginStudio {
         let log: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
         let plugins = Plugins::new(&test.studio, PROGRAM.into(), means.clone(), &sink);
-        let path = scratch.path().canonicalize().unwrap();
+        let path = dunce::canonicalize(scratch.path()).unwrap();
         PluginStudio { test, plugins, means, log, _scratch: scratch, scratch: path }
     }
 
@@ -1019,8 +1019,8 @@ impl PluginStudio {
 
     fn studio_root(&self) -> String {
         format!(
-            "[tools.filesystem]\nroots = [{{ name = \"studio\", path = \"{}\", write = true }}]\n",
-            self.scratch.display()
+            "[tools.filesystem]\nroots = [{{ name = \"studio\", path = {:?}, write = true }}]\n",
+            self.scratch.display().to_string()
         )
     }
 }

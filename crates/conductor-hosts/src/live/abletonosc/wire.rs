@@ -287,11 +287,21 @@ impl Wire {
         let _turn = self.turn.lock().await;
         let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
         *self.inner.lock() = Some(open);
-        for ask in asks {
-            self.inner.send(ask.address, &ask.arguments).await?;
+        let sent = async {
+            for ask in asks {
+                self.inner.send(ask.address, &ask.arguments).await?;
+            }
+            self.inner.send(FENCE, &[]).await
+        };
+        let settled = async {
+            sent.await?;
+            self.inner.settled().await;
+            Ok::<(), LiveHostError>(())
+        };
+        // The limit also applies to sending, which waits until the socket is writable.
+        if let Ok(settled) = tokio::time::timeout(self.timeout, settled).await {
+            settled?;
         }
-        self.inner.send(FENCE, &[]).await?;
-        let _ = tokio::time::timeout(self.timeout, self.inner.settled()).await;
         match self.inner.lock().take() {
             Some(open) if open.heard || open.fenced => Ok(open.batch),
             Some(_) | None => {
@@ -415,12 +425,10 @@ pub async fn nobody_listens(peer: SocketAddr) -> bool {
         socket.connect(peer).await?;
         let fence = OscPacket::Message(OscMessage { addr: FENCE.into(), args: Vec::new() });
         socket.send(&rosc::encoder::encode(&fence).unwrap_or_default()).await?;
-        match tokio::time::timeout(TELLS_WITHIN, socket.recv(&mut [0; 64])).await {
-            Ok(received) => received.map(drop),
-            Err(_) => Ok(()),
-        }
+        socket.recv(&mut [0; 64]).await.map(drop)
     };
-    matches!(asked.await, Err(fault) if is_undelivered(&fault))
+    // Without a report in time, a program may listen.
+    matches!(tokio::time::timeout(TELLS_WITHIN, asked).await, Ok(Err(fault)) if is_undelivered(&fault))
 }
 
 /// Whether the system reports that no program has received an earlier packet. Windows calls this a

@@ -426,6 +426,8 @@ mod tests {
         assert_eq!(heard, b"one line\n");
         assert!(!watched.hung_up(), "a pipe with one open direction was reported as closed");
         server.write_all(b"answer\n").await.unwrap();
+        // The pipe is closed when its last handle is closed.
+        drop(watched);
         drop(server);
         let mut heard = Vec::new();
         client.read_to_end(&mut heard).await.unwrap();
