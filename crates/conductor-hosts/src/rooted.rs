@@ -166,8 +166,8 @@ pub fn plain(path: &Path) -> Option<PathBuf> {
     Some(out)
 }
 
-/// A path inside a root as text, with `/` between its names on every system: callers compare it with
-/// patterns, and use it in later calls.
+/// A path inside a root as text, with `/` between its names on every system, because callers
+/// compare it with patterns and use it in later calls.
 pub fn slashed(inside: &Path) -> String {
     let names: Vec<_> = inside.components().map(|it| it.as_os_str().to_string_lossy()).collect();
     names.join("/")
