@@ -201,8 +201,8 @@ impl Template {
         slots.collect()
     }
 
-    /// Checks the value of a slot. A number may be a text, because the words of a mapping are
-    /// texts.
+    /// Checks the value of a slot. An integer may be given as a string, because the words of a
+    /// command line in a mapping are strings.
     fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandError> {
         let wrong = |why: &str| CommandError::Value { slot: name.to_owned(), why: why.to_owned() };
         let text = match value {

@@ -17,7 +17,7 @@ fn begin() -> Begin {
     }
 }
 
-/// The call that a script makes next. It depends on the answers so far, as in a real script.
+/// One call of a test script. Its arguments depend on the answers so far, as in a real script.
 #[derive(Clone, Debug)]
 struct Planned {
     tool: &'static str,

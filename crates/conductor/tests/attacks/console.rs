@@ -53,7 +53,7 @@ fn no_tool_reaches_a_route_of_the_console() {
             }
         }
     }
-    // The home contains no key and no link that a file tool could read.
+    // A file search in the granted folder finds no login link of the console.
     let found = model.call("filesystem.search", json!({ "root": "work", "query": "login=" }));
     assert!(!found.to_string().contains("#login="), "{found}");
     rig.assert_unharmed();

@@ -219,8 +219,8 @@ fn circled(studio: &Studio) -> String {
     format!("{} times, {} dropped", on - 1, studio.status().statistics.events_dropped)
 }
 
-/// The messages when a device repeats everything that it receives, and a mapping answers each
-/// message.
+/// The messages that the synth receives when the pads echo note 41, which Conductor has sent to
+/// them.
 fn echoed(studio: &Studio) -> String {
     let mut ear = studio.ear("synth");
     studio.play(&[0x90, 40, 1]);

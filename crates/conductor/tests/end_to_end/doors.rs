@@ -269,7 +269,8 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
         }
     }
     assert_eq!(refused, 10_000);
-    // An incomplete request, then the connection closes: no answer is sent, and nothing hangs.
+    // An incomplete request, then the connection closes: the daemon sends nothing or an error, and
+    // nothing hangs.
     let mut wire = open();
     wire.send(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"conductor_get_st").unwrap();
     wire.end();

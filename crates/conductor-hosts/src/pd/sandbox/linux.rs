@@ -95,8 +95,8 @@ fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram, open_files: Rlimit)
     if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // If the user is root, remove root's special rights over files from Pd. Other users do not have
-    // these rights, and the call fails for them.
+    // If the user is root, Pd gets none of root's capabilities, such as the right to ignore the
+    // permissions of files. For other users the call may fail, and Pd has no capabilities anyway.
     // SAFETY: passes a number and no memory. 3 is SECBIT_NOROOT and its lock bit.
     unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
