@@ -56,6 +56,8 @@ pub struct Settings {
     pub seed: u64,
     /// Inject only this fault.
     pub only: Option<Fault>,
+    /// Never inject this fault.
+    pub without: Option<Fault>,
     /// The guarantee to remove.
     #[cfg(feature = "broken")]
     pub broken: Option<broken::Broken>,
@@ -243,7 +245,9 @@ fn run_schedule(
     stage: &mut Stage,
     report: &mut dyn FnMut(&str),
 ) -> Result<Vec<Violation>, String> {
-    let is_wanted = |it: &Fault| it.is_possible(&stage.parts) && settings.only.is_none_or(|only| only == *it);
+    let is_wanted = |it: &Fault| {
+        it.is_possible(&stage.parts) && settings.only.is_none_or(|only| only == *it) && settings.without != Some(*it)
+    };
     let possible: Vec<Fault> = Fault::ALL.into_iter().filter(is_wanted).collect();
     if possible.is_empty() {
         return Err("a program for this fault is missing".to_owned());

@@ -1,7 +1,8 @@
 //! Runs the built daemon under a random schedule of faults.
 //!
 //! `torture BINARY FAULTS [SEED [FAULT]]` prints one line per fault and fails if an invariant is
-//! violated. With `FAULT`, such as `PdKilled`, only this fault is injected.
+//! violated. With `FAULT`, such as `PdKilled`, only this fault is injected; with `-FAULT`, all
+//! others.
 //! `torture BINARY broken [SEED]` removes one guarantee after another and fails if the removal is
 //! not noticed; it needs a build with the feature `broken`.
 
@@ -37,13 +38,15 @@ fn main() -> ExitCode {
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |it| it.as_secs());
     let seed = words.get(3).and_then(|it| it.to_str()).and_then(|it| it.parse().ok()).unwrap_or(now);
-    let name = words.get(4).and_then(|it| it.to_str());
-    let only = name.map(|name| Fault::ALL.into_iter().find(|it| format!("{it:?}") == name));
-    if only == Some(None) {
+    let word = words.get(4).and_then(|it| it.to_str());
+    let without = word.and_then(|it| it.strip_prefix('-'));
+    let named = without.or(word).map(|name| Fault::ALL.into_iter().find(|it| format!("{it:?}") == name));
+    if named == Some(None) {
         eprintln!("there is no such fault; the faults are {:?}", Fault::ALL);
         return ExitCode::from(2);
     }
-    let only = only.flatten();
+    let named = named.flatten();
+    let (only, without) = if without.is_some() { (None, named) } else { (named, None) };
     println!("seed {seed}");
     let binary = PathBuf::from(binary);
     if what == "broken" {
@@ -54,9 +57,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     #[cfg(feature = "broken")]
-    let settings = Settings { binary, faults, seed, only, broken: None };
+    let settings = Settings { binary, faults, seed, only, without, broken: None };
     #[cfg(not(feature = "broken"))]
-    let settings = Settings { binary, faults, seed, only };
+    let settings = Settings { binary, faults, seed, only, without };
     match torture::run(&settings, &mut |line| println!("{line}")) {
         Ok(found) if found.is_empty() => {
             println!("{faults} faults with seed {seed}: no violation");
@@ -86,7 +89,7 @@ fn broken(binary: PathBuf, seed: u64, only: Option<Fault>) -> ExitCode {
     let only = only.or(Some(Fault::BadDatagrams));
     let mut missed = 0;
     for broken in Broken::ALL {
-        let settings = Settings { binary: binary.clone(), faults: 1, seed, only, broken: Some(broken) };
+        let settings = Settings { binary: binary.clone(), faults: 1, seed, only, without: None, broken: Some(broken) };
         let mut log = Vec::new();
         let found = torture::run(&settings, &mut |line| log.push(line.to_owned())).unwrap_or_else(|error| {
             println!("{error}");
