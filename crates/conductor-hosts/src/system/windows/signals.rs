@@ -132,8 +132,8 @@ mod session_end {
             if let Some(notify) = ENDING.get() {
                 notify.notify_one();
             }
-            // Wait here, because Windows may end the process when this function returns. The daemon
-            // stops meanwhile.
+            // Wait while the daemon stops, at most for `GRACE`, because Windows may end the process
+            // when this function returns.
             std::thread::park_timeout(GRACE);
             return 0;
         }
