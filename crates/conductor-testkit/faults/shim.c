@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,13 +86,28 @@ int close(int file) {
     return real(file);
 }
 
+static time_t offset_seconds(void) {
+    int64_t offset = 0;
+    if (control) memcpy(&offset, (const void *)(control + 8), sizeof offset);
+    return offset / 1000;
+}
+
 int clock_gettime(clockid_t clock, struct timespec *now) {
     REAL(clock_gettime);
     int result = real(clock, now);
-    if (result == 0 && clock == CLOCK_REALTIME && control) {
-        int64_t offset;
-        memcpy(&offset, (const void *)(control + 8), sizeof offset);
-        now->tv_sec += offset / 1000;
-    }
+    if (result == 0 && clock == CLOCK_REALTIME) now->tv_sec += offset_seconds();
     return result;
+}
+
+/* The kernel does not know the offset, so the end of a wait is converted back to the real clock. If the
+ * clock of a whole machine jumps, its timed waits agree with its clock, too. libjack waits like this
+ * for its server. Bit 1 of __wrefs marks a condition variable of glibc that uses the monotonic clock.
+ * Symbols before version 2.3.2 expect another structure. */
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end) {
+    static __typeof__(&pthread_cond_timedwait) real;
+    if (!real) real = (__typeof__(real))dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+    if (!real) real = (__typeof__(real))dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+    struct timespec converted = *end;
+    if (!(condition->__data.__wrefs & 2)) converted.tv_sec -= offset_seconds();
+    return real(condition, mutex, &converted);
 }
