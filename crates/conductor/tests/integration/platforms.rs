@@ -248,7 +248,7 @@ const FIRST_STEPS: &[&str] = &[
     "`conductor doctor` prints no line that starts with `bad`, except for programs that you do not have.",
     "Run the five commands of the tour that `up --demo` prints.",
     "`conductor mcp setup --client NAME` writes an entry for your AI client. Ask the client for the status of Conductor.",
-    "Ask the client to switch the mode. A question appears in the first terminal; answer it with `y`, and again with `n`.",
+    "Ask the client to send a SysEx message to `synth`. A question appears in the first terminal; answer it with `y`. Ask again, and answer with `n`.",
 ];
 
 fn page() -> String {

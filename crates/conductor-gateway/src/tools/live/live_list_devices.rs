@@ -14,8 +14,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_list_devices", Tier::ReadOnly, run).text(
         "List devices",
         "Lists the devices and the mixer of a track, a return track or the main track; each parameter has its id, range, value and \
-         display text. Use a parameter id with live_set_param. At most 400 parameters in total. In a document, ranges are those that \
-         a mapped controller would have.",
+         display text. Use a parameter id with live_set_param. At most 400 parameters in total. In a document, ranges are those \
+         stored for mapped controllers.",
     )
 }
 

@@ -23,7 +23,7 @@ struct Answer {
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_attribute", patches, run)
-        .text("Read an attribute", "Returns one attribute of an object, as the file or the running program has it.")
+        .text("Read an attribute", "Returns one attribute of an object, from the file or the running program.")
 }
 
 fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Answer>, ToolError> {

@@ -22,7 +22,7 @@ struct Answer {
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_io_info", patches, run).text(
         "Inlets and outlets",
-        "Returns how many inlets and outlets an object has, and how that is known. Counts are null if they are unknown.",
+        "Returns how many inlets and outlets an object has, and the source of these counts. Counts are null if they are unknown.",
     )
 }
 
