@@ -25,7 +25,7 @@ use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
 use conductor_hosts::system::{Clock, Ids, RandomIds, RealClock};
 
 const ROUNDS: usize = 5;
-/// One record in this many is for the tool by which the list is filtered.
+/// One of this many records is about the tool that the measured `audit list` filters by.
 const RARE: u64 = 100_000;
 
 fn main() {

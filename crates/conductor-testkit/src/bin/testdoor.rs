@@ -99,7 +99,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let plenty = Rate { per_minute: 600_000_000, burst: 10_000_000 };
     (settings.limits.read, settings.limits.effect) = (plenty, plenty);
     settings.limits.in_flight = 100_000;
-    // The public suites check complete lists.
+    // List all tools with complete schemas, because the public suites check the lists.
     (settings.mcp.view, settings.mcp.output_schemas) = (ToolView::All, OutputSchemas::Full);
     if flags.iter().any(|it| it == "--client-approves") {
         policy.approval.client_tiers = Tier::ALL.to_vec();

@@ -85,7 +85,8 @@ fn broken(_: PathBuf, _: u64, _: Option<Fault>) -> ExitCode {
 #[cfg(feature = "broken")]
 fn broken(binary: PathBuf, seed: u64, only: Option<Fault>) -> ExitCode {
     use conductor_testkit::torture::broken::Broken;
-    // The daemon keeps running under this fault. Its end would release the note of `Broken::Note`.
+    // This fault does not end the daemon. The end of the daemon would release the note, and the
+    // check would miss `Broken::Note`.
     let only = only.or(Some(Fault::BadDatagrams));
     let mut missed = 0;
     for broken in Broken::ALL {

@@ -222,7 +222,8 @@ async fn back(
     let mut held: Option<Vec<u8>> = None;
     let mut count = 0_u32;
     loop {
-        // `recv` fails while the port of the peer is closed. The peer may be started again.
+        // `recv` fails while the port of the peer is closed. Retry, because the peer may be started
+        // again.
         let Ok(length) = there.recv(&mut buffer).await else { continue };
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);

@@ -49,7 +49,7 @@ fn listen(daemon: &Daemon) -> Result<Receiver<Vec<u8>>, String> {
     client.ask("monitor", json!({ "port": "synth" })).map_err(|it| it.to_string())?;
     let (sender, heard) = channel();
     thread::spawn(move || {
-        // A time limit for answers would end the stream while nothing is played.
+        // Remove the time limit for answers: it would end the stream while nothing is played.
         let _ = client.set_patience(None);
         while let Ok(item) = client.next_item() {
             let bytes = item["bytes"]
@@ -138,7 +138,7 @@ fn logged(daemon: &Daemon, promised: &Promised) -> Result<(), String> {
 fn no_stuck_note(daemon: &Daemon, held: Held, fault: Fault, lets_go: bool) -> Result<(), String> {
     let Held { mut hand, heard } = held;
     if lets_go {
-        // This fails if the daemon has ended. The end of the daemon also releases the note.
+        // Ignore an error: the daemon may have ended, and its end also releases the note.
         let _ = daemon.play(&mut hand, [0x80, 38, 0]);
         drop(hand);
     } else {

@@ -139,7 +139,7 @@ impl Fault {
     }
 }
 
-/// Failures of a fault function without a name of their own: the daemon did not recover.
+/// An error of a fault function that names no invariant: the daemon did not recover.
 impl From<String> for Breach {
     fn from(text: String) -> Self {
         Breach { invariant: RECOVERED, text }

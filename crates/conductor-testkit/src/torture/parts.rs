@@ -176,7 +176,7 @@ pub struct Live {
     pub way: Lossy,
     port: u16,
     reply_port: u16,
-    /// Runs the tasks of `way`.
+    /// The runtime on which the tasks of `way` run.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -257,7 +257,7 @@ impl Web {
     pub fn stop(&mut self) {
         if let Some((stop, server)) = self.server.take() {
             stop.store(true, Ordering::Release);
-            // The server waits for connections. This one ends the wait.
+            // The thread of the server waits for a connection. This connection ends the wait.
             let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
             let _ = server.join();
         }

@@ -416,7 +416,7 @@ fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
     drop(progress);
     let (mut report, held) = match (checked, context.witness) {
         (Ok(checked), _) => checked,
-        // The log is missing. The comparison with the witness shows whether there was one.
+        // The log is missing. The comparison with the witness shows whether a log existed before.
         (Err(_), Some(_)) if layout.segments(&Disk)?.is_empty() => {
             (Verifier::new(Anchors::default()).finish(), "missing".to_owned())
         }

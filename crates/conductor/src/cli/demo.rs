@@ -180,7 +180,7 @@ impl Listening {
             // An incomplete reason is better than none.
             let _ = stderr.take(4096).read_to_string(&mut said);
         }
-        let reason = said.lines().rfind(|it| !it.trim().is_empty()).unwrap_or("it gave no reason");
+        let reason = said.lines().rfind(|it| !it.trim().is_empty()).unwrap_or("no reason was given");
         Failure::Text(format!("fluidsynth ended: {reason}; choose another driver with --audio"))
     }
 }

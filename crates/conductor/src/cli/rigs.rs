@@ -232,7 +232,9 @@ fn show_keys(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
         out.line(format_args!(
             "on the rig that prints the server configuration: conductor rigs enrol rig {name} {rig}"
         ))?;
-        out.line(format_args!("on each rig that people here may answer: conductor rigs enrol decider {name} {decider}"))
+        out.line(format_args!(
+            "on each rig whose questions people here may answer: conductor rigs enrol decider {name} {decider}"
+        ))
     })
 }
 

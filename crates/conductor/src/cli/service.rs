@@ -14,8 +14,8 @@ const UNIT: &str = include_str!("../../../../packaging/systemd/conductor.service
 const AGENT: &str = include_str!("../../../../packaging/launchd/conductor.plist");
 const TASK: &str = include_str!("../../../../packaging/windows/conductor-task.xml");
 
-/// The message if systemd has no manager for this user. It has one for each user who is logged in;
-/// `su` and `sudo` do not log in.
+/// The message if systemd runs no manager for this user. systemd runs a manager for each user who
+/// has logged in; `su` and `sudo` are not logins.
 const NO_SESSION: &str =
     ". No service manager runs for you: log in as this user (not with su or sudo), and repeat the command";
 

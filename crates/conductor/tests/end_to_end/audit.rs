@@ -1,5 +1,5 @@
-//! The audit log after its files were removed, shortened or replaced while no daemon ran. The
-//! damage is detected, also after the next start.
+//! Removes, shortens or replaces files of the audit log while no daemon runs. The damage must be
+//! detected, even after another start of the daemon.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor_testkit::real::keyring::{self, Ring};

@@ -394,7 +394,7 @@ fn folders_from_the_form_of_a_client_wait_for_a_person() {
     assert!(said.contains(&format!("{shut} waits for your approval")) && !said.contains(&open), "{said}");
     until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
     rig.nothing_widened("a folder from the form of a client");
-    // A second start does not request it again.
+    // A second start does not request the folder again.
     assert_eq!(start(&[&open, &shut]), "");
     let file = std::fs::read_to_string(rig.studio.config_file()).unwrap();
     assert!(file.starts_with(comment) && file.matches(&shut).count() == 1, "{file}");

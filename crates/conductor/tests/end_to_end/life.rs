@@ -63,7 +63,7 @@ fn the_home_is_a_folder_in_the_persons_own() {
     let mut stream = UnixStream::connect(person.path().join(".conductor/mcp.sock")).unwrap();
     writeln!(stream, "{}", json!({ "jsonrpc": "2.0", "method": "conductor_get_status", "params": {}, "id": 1 }))
         .unwrap();
-    // At the end of its input, `nc` also closes only its sending direction.
+    // Close only the sending direction, as `nc` does at the end of its input.
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -158,7 +158,7 @@ fn slow_bodies_end() {
     assert!(text(&said).starts_with("HTTP/1.1 408"), "{}", text(&said));
 }
 
-/// The daemon's process is suspended while it handles a request.
+/// The daemon's process is suspended, so no request gets an answer. Every command must still end.
 #[test]
 fn the_command_line_does_not_wait_for_ever() {
     let studio = Studio::start(DEVICES);

@@ -146,7 +146,7 @@ fn each_rule_finds_its_bad_tool() {
     }
     // A built-in tool may have this many properties.
     assert_eq!(lint(&tool(property(json!({ "type": "object", "properties": wide })))), []);
-    // The constructor repairs or refuses these faults, so they are made in the finished tool.
+    // The constructor repairs or refuses these faults, so `broken` adds them to the finished tool.
     let broken = |change: &dyn Fn(&mut Tool)| {
         let mut it = tool(definition("a.b", Tier::ReadOnly));
         change(&mut it);

@@ -873,7 +873,7 @@ async fn a_narrow_pipe_breaks_no_reply() {
 #[tokio::test]
 async fn a_peer_that_never_reads_is_hung_up_on() {
     let (studio, shared) = open();
-    // Smaller than one reply.
+    // The buffer of this connection is smaller than one reply.
     let (ours, theirs) = tokio::io::duplex(1024);
     let (read, write) = tokio::io::split(theirs);
     let served = McpDoor::new(&shared, Who::Uid(1000));

@@ -826,8 +826,8 @@ async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     stage.same(&id).await;
 }
 
-/// A Pd that the person started, with the helper patch. Like ours it has no window, but the daemon
-/// did not start it.
+/// A Pd that the person started, with the helper patch. In these tests it has no window, like a Pd
+/// that the daemon starts.
 pub struct Theirs(std::process::Child);
 
 impl Theirs {

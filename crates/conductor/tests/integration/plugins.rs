@@ -222,7 +222,7 @@ async fn a_call_that_is_given_up_takes_its_process_along() {
     assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "the CPU limit ended a waiting call");
     adds(&runner).await;
     assert_ne!(runner.pid(), Some(pid));
-    // The runtime reaps the process soon after. Until then the process is dead, not running.
+    // The runtime reaps the ended process a little later. Until then the process is a zombie.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     assert!(stat.map_or(true, |it| it.contains(") Z") || it.contains(") X")), "the process is still running");
 }

@@ -14,7 +14,7 @@ fn fetch(stage: &Stage) -> Caller {
         tool: "web.fetch",
         arguments: Box::new(move |_| json!({ "url": url })),
         after: Box::new(|_, _| {}),
-        // The time limit of the tool is 300 ms. The rest is for a busy machine.
+        // The tool itself has a time limit of 300 ms. This limit is longer, for a busy machine.
         deadline: Duration::from_secs(10),
         pace_ms: 5,
         pause_ms: 20,

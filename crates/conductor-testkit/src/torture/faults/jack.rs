@@ -17,14 +17,16 @@ pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     let mut hand = stage.daemon.client()?;
     press(stage, &mut hand)?;
     stage.parts.jack.as_mut().ok_or("there is no JACK")?.kill();
-    // The daemon must notice the end before the server returns, as in `tests/end_to_end/jack.rs`.
+    // Wait until the daemon has noticed the end of the server, before the server is started again,
+    // as in `tests/end_to_end/jack.rs`.
     connected(stage, false)?;
     if is_released_early {
         pause(ms);
         stage.daemon.play(&mut hand, [0x80, PAD, 0])?;
     }
     stage.parts.jack.as_mut().ok_or("there is no JACK")?.start_again().map_err(|it| it.to_string())?;
-    // Otherwise the daemon looks for a server after a delay that grows with each attempt.
+    // Request a scan: by itself, the daemon looks for a server only after a delay that grows with
+    // each attempt.
     let mut client = stage.daemon.client()?;
     client.call("conductor_scan_ports", json!({})).map_err(|it| it.to_string())?;
     connected(stage, true)?;
@@ -33,7 +35,7 @@ pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     }
     let stuck = |text: String| Breach { invariant: NO_STUCK_NOTE, text: format!("at the JACK server: {text}") };
     jack(stage)?.hear(0x80, NOTE, PATIENCE).map_err(stuck)?;
-    // The port plays on.
+    // The port still plays notes.
     press(stage, &mut hand)?;
     stage.daemon.play(&mut hand, [0x80, PAD, 0])?;
     jack(stage)?.hear(0x80, NOTE, PATIENCE).map_err(stuck)
@@ -50,7 +52,7 @@ fn jack(stage: &Stage) -> Result<&Jack, Breach> {
     stage.parts.jack.as_ref().ok_or_else(|| "there is no JACK".into())
 }
 
-/// Waits until the daemon is connected to the port of the listener, or until it is not.
+/// Waits until the daemon is connected to the port of the listener (`wanted`), or is not connected.
 pub fn connected(stage: &Stage, wanted: bool) -> Result<(), String> {
     until(RECOVERY, || {
         let mut client = stage.daemon.client()?;

@@ -34,7 +34,7 @@ pub fn kill(stage: &mut Stage) -> Result<(), Breach> {
     let result = caller.until_acknowledged().and_then(|()| {
         for ms in pauses {
             pause(ms);
-            // A new process may not run yet.
+            // Retry, because the new process of the plugin may not run yet.
             until(RECOVERY, || stage.daemon.kill_child("plugin-host"))?;
             caller.until_acknowledged()?;
         }

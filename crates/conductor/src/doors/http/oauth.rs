@@ -116,8 +116,8 @@ struct IssuerMetadata {
 
 impl Oauth {
     pub fn new(settings: HttpOauth) -> Result<Arc<Self>, String> {
-        // The process has one provider. Another part of the process cannot install a different one,
-        // because only this module uses the crate.
+        // `jsonwebtoken` has one cryptography provider per process. A second installation fails;
+        // ignore this, because only this module installs a provider, always the same one.
         let _ = PROVIDER.install_default();
         let client = webhooks::client()?;
         Ok(Arc::new(Oauth { settings, client, keys: Mutex::default(), reading: Default::default() }))
@@ -218,7 +218,7 @@ impl Oauth {
         };
         let mut keys = self.keys(clock, false).await?;
         if !keys.iter().any(|it| candidate(&it)) {
-            // The issuer may have a new key.
+            // Read the keys again, because the issuer may have a new key.
             keys = self.keys(clock, true).await?;
         }
         let mut validation = Validation::new(header.alg);
