@@ -103,7 +103,7 @@ fn over_a_cable(trust: &str) {
         })
     };
     let (out, back) = (port("out"), port("back"));
-    until("the cable is in", || tool("jack_connect", &[&out, &back]).status().ok()?.success().then_some(()));
+    until("the cable is connected", || tool("jack_connect", &[&out, &back]).status().ok()?.success().then_some(()));
     let mut model = rig.model();
     for (port, key) in [("out", 40), ("pads hand", 36)] {
         let sent = model.call("conductor_send_midi", note(port, key));

@@ -43,6 +43,6 @@ fn a_read_that_would_take_the_machine_ends() {
         let answer = model.call("database.query", json!({ "sql": sql }));
         assert!(answer["rows"].is_null() || answer["row_count"] == 1, "{sql}: {answer}");
     }
-    until("the daemon rests", || rig.studio.rests().then_some(()));
+    until("the daemon is idle", || rig.studio.rests().then_some(()));
     rig.assert_unharmed();
 }

@@ -351,7 +351,7 @@ fn an_orphan_from_before_the_question_decides_nothing() {
     let short = short(&asked);
     std::fs::write(format!("{out}.new"), &short).unwrap();
     std::fs::rename(format!("{out}.new"), format!("{out}.id")).unwrap();
-    let said = until("the orphan has tried", || std::fs::read_to_string(&out).ok());
+    let said = until("the orphan has tried to decide", || std::fs::read_to_string(&out).ok());
     assert!(said.contains("may have been started"), "{said}");
     assert_eq!(studio.ask("pending.show", json!({ "id": short }))["state"], "pending");
 }

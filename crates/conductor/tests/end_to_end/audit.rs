@@ -247,7 +247,9 @@ fn a_rollback_of_the_whole_home_is_found_by_the_keychain() {
     // No file shows that this home had a log, but the keychain does, and it answers quickly.
     assert_eq!(verify(&studio, &bus).0, 13);
     studio.up(&[]);
-    until("the keychain's word", || (studio.status()["audit"]["writable"] == false).then_some(()));
+    until("the daemon has read the checkpoint in the keychain", || {
+        (studio.status()["audit"]["writable"] == false).then_some(())
+    });
 }
 
 /// A rollback that cannot be detected: all places that store the last checkpoint were rolled back

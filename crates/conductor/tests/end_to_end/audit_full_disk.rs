@@ -112,7 +112,7 @@ impl<'a> Daemon<'a> {
             #[expect(clippy::disallowed_methods, reason = "polls another process; no assertion depends on the time")]
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("never came true: {what}");
+        panic!("the wait timed out; expected: {what}");
     }
 }
 

@@ -350,7 +350,7 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     );
     assert_eq!(studio.studio.status()["pid"], daemon, "the daemon has ended");
     signal(daemon, rustix::process::Signal::TERM);
-    until("it is gone", || (!studio.studio.home().join("control.sock").exists()).then_some(()));
+    until("the daemon has removed its socket", || (!studio.studio.home().join("control.sock").exists()).then_some(()));
 }
 
 #[test]

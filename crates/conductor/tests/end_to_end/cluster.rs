@@ -287,7 +287,7 @@ fn without_the_server_every_rig_goes_on_and_the_others_are_unknown() {
     venue.question(0, 1, &short);
     venue.server.stop();
     for rig in &venue.rigs {
-        until("the loss is noticed", || (cluster_of(rig)["connected"] == false).then_some(()));
+        until("the lost connection is noticed", || (cluster_of(rig)["connected"] == false).then_some(()));
     }
     // Another rig cannot answer the shared question, and the error names the reason.
     let (code, shown) = venue.person(0, &["rigs", "approvals", "allow", "left", &short]);
@@ -313,7 +313,7 @@ fn a_partition_during_a_plan_applies_it_once() {
     let planned = client.result("conductor_plan_changes", &changes);
     let plan = planned["plan_id"].as_str().unwrap_or_else(|| panic!("{planned}")).to_owned();
     venue.proxy.cut(true);
-    until("the loss is noticed", || (cluster_of(&venue.rigs[1])["connected"] == false).then_some(()));
+    until("the lost connection is noticed", || (cluster_of(&venue.rigs[1])["connected"] == false).then_some(()));
     let (code, shown) = venue.person(1, &["plans", "apply", &plan]);
     assert_eq!(code, Some(0), "{shown}");
     assert_ne!(venue.person(1, &["plans", "apply", &plan]).0, Some(0));

@@ -133,7 +133,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "CC",
     assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]));
     set(&studio, "touch", false);
     socket.send_to(b"/go\0,\0\0\0", ("127.0.0.1", port)).unwrap();
-    until("it is heard and does nothing", || {
+    until("the event of the muted device is in the trace", || {
         let trace = studio.call("conductor_get_trace", json!({ "device": "touch", "outcome": "muted" }));
         (!trace["records"].as_array()?.is_empty()).then_some(())
     });
@@ -172,7 +172,7 @@ fn a_device_that_is_lost_is_written_down() {
     assert_eq!(binding(&studio, "touch")["connected"], true);
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     studio.save(&osc(taken.local_addr().unwrap().port()));
-    let record = until("the loss is written down", || {
+    let record = until("the lost device is in the audit log", || {
         let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
         let line = log.lines().find(|it| it.contains("\"device.lost\""))?.to_owned();
         serde_json::from_str::<Value>(&line).ok()

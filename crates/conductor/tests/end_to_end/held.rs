@@ -236,7 +236,7 @@ fn taking_grants_away_applies_at_once_and_stays() {
     assert!(rig.held().is_empty());
     // Restoring an earlier permission also needs a person.
     rig.studio.save(&rig.config());
-    until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
+    until("the section is held", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
     assert!(refused(&rig));
     rig.restart();
     assert!(refused(&rig));
@@ -325,7 +325,7 @@ fn a_person_accepts_and_only_a_person() {
     let mut rig = Rig::new();
     let shut = rig.config().replace("/open\" }", "/shut\" }");
     rig.studio.save(&shut);
-    until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
+    until("the section is held", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
     let status = text(&rig.studio.run(&["status"]).stdout);
     assert!(status.contains("[tools]") && status.contains("conductor config accept"), "{status}");
     assert!(text(&rig.studio.run(&["doctor"]).stdout).contains("[tools]"));
@@ -392,7 +392,7 @@ fn folders_from_the_form_of_a_client_wait_for_a_person() {
 
     let said = start(&[&open, &shut]);
     assert!(said.contains(&format!("{shut} waits for your approval")) && !said.contains(&open), "{said}");
-    until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
+    until("the section is held", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
     rig.nothing_widened("a folder from the form of a client");
     // A second start does not request the folder again.
     assert_eq!(start(&[&open, &shut]), "");
@@ -432,7 +432,7 @@ fn an_applied_plan_is_in_force_and_carries_nothing_in() {
     // The model adds permissions to the file, then requests a harmless plan.
     let evil = rig.config().replace("/open\" }", "/\", write = true }");
     rig.studio.save(&evil);
-    until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
+    until("the section is held", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
     let plan = json!({
         "mode": "Default", "trigger": { "type": "Note", "note": 40 },
         "action": { "type": "CallTool", "tool": "conductor_panic", "arguments": {} },
@@ -456,7 +456,9 @@ fn a_row_that_types_loads_and_is_named() {
         "{}[[global_mappings]]\nid = \"typist\"\ntrigger = {{ type = \"Note\", note = 38, device = \"pads\" }}\naction = {{ type = \"Text\", text = \"rm\" }}\n",
         rig.config()
     ));
-    until("it is named", || (rig.studio.status()["config"]["unprotected"] == json!(["*/typist"])).then_some(()));
+    until("`status` names the mapping", || {
+        (rig.studio.status()["config"]["unprotected"] == json!(["*/typist"])).then_some(())
+    });
     assert!(text(&rig.studio.run(&["status"]).stdout).contains("*/typist"));
     assert!(rig.held().is_empty());
     rig.studio.accept();
@@ -483,7 +485,9 @@ fn the_terminal_of_the_daemon_asks() {
         said = terminal.until_any(&["accepted", "before you could read this; y or n: "]);
     }
     let record = home.path().join("state/accepted.jsonl");
-    until("it is kept", || std::fs::read_to_string(&record).unwrap().contains("601").then_some(()));
+    until("the accepted configuration is stored", || {
+        std::fs::read_to_string(&record).unwrap().contains("601").then_some(())
+    });
 }
 
 #[test]
@@ -495,7 +499,7 @@ fn the_tool_shows_the_file_and_what_of_it_is_in_force() {
     assert!(first["result"].get("in_force").is_none(), "{first}");
     let wide = rig.config().replace("per_minute = 600", "per_minute = 601");
     rig.studio.save(&wide);
-    until("it waits", || rig.held().iter().any(|it| it == "[limits]").then_some(()));
+    until("the section is held", || rig.held().iter().any(|it| it == "[limits]").then_some(()));
     let now = get();
     assert_eq!(now["result"]["content"], wide);
     assert_eq!(now["result"]["in_force"]["held"], json!(["[limits]"]));
@@ -559,7 +563,7 @@ fn the_key_of_the_secrets_signs_what_is_accepted() {
     assert!(terminal.end().0.success());
     let record = rig.studio.home().join("state/accepted.jsonl");
     let signed_by = || std::fs::read_to_string(&record).unwrap().lines().next().unwrap().to_owned();
-    until("it is signed again", || signed_by().contains("\"vault\"").then_some(()));
+    until("the record is signed with the key of the secrets", || signed_by().contains("\"vault\"").then_some(()));
     rig.restart();
     assert!(!rig.closed(), "{}", rig.studio.status()["config"]);
     rig.still_granted();

@@ -238,7 +238,7 @@ action = { type = "MidiForward", target = "daw", transform = { channel = 3 } }
     stage.until_connected("peer", true);
     sender.go();
     assert_eq!(sender.line(), "end");
-    until("all of them are through", || {
+    until("all actions are executed", || {
         (stage.studio.status()["statistics"]["actions_executed"].as_u64()? >= u64::from(COUNT)).then_some(())
     });
     stage.studio.ask("play", json!({ "port": "daw", "messages": [END] }));
@@ -279,7 +279,7 @@ fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_ri
     // The queue is empty within a period. Then send ten more messages.
     let follow: Vec<[u8; 3]> = (0..10u8).map(|it| [0xB6, 20 + it, it]).collect();
     for message in follow.iter().chain([&END]) {
-        until("there is room again", || {
+        until("the queue has space again", || {
             stage.studio.control().ask("play", json!({ "port": "daw", "messages": [message] })).ok()
         });
     }
@@ -324,7 +324,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "Note
     assert!((pitch - 440.0).abs() < 4.4, "the tone has {pitch} Hz instead of 440 Hz");
     // Control: another note must be measured as another pitch.
     stage.studio.save(&config(70));
-    until("it is in force", || {
+    until("the new configuration is in force", || {
         let rows = stage.studio.call("conductor_get_mappings", json!({ "mode": "*" }));
         rows.to_string().contains("\"note\":70").then_some(())
     });
@@ -455,7 +455,7 @@ action = { type = "MidiForward", target = "box" }
 fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     let mut stage = require!(Stage::without_server("scan", VIRTUAL));
     // The daemon has retried at 1, 3 and 7 seconds; the next retry is eight seconds away.
-    until("it was tried a few times", || (stage.studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
+    until("the daemon has retried three times", || (stage.studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
     require!(stage.start_server());
     let _peer = require!(stage.peer(&["each", "into-mido"]));
     let scanned = stage.studio.ask("call", json!({ "tool": "conductor_scan_ports", "arguments": {} }));
@@ -484,7 +484,7 @@ fn a_port_that_goes_is_written_down_and_named_while_it_is_there() {
     );
     assert_eq!(inputs[device["port"].as_u64().unwrap() as usize], device["name"], "{inputs}");
     drop(keys);
-    let record = until("the loss is written down", || {
+    let record = until("the lost device is in the audit log", || {
         let log = std::fs::read_to_string(stage.studio.home().join("audit.log")).unwrap();
         let line = log.lines().find(|it| it.contains("\"device.lost\""))?.to_owned();
         serde_json::from_str::<Value>(&line).ok()

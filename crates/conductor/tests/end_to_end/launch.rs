@@ -40,7 +40,7 @@ fn press(studio: &Studio) {
 
 /// The outcome of the mapping's call, from the log.
 fn ended(studio: &Studio) -> Value {
-    until("the call is written down", || {
+    until("the call is in the audit log", || {
         let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
         let mut records = log.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
         records.rfind(|it| it["principal"] == "mapping:Default/run" && it["result"].is_string())
@@ -91,7 +91,7 @@ fn what_no_row_allows_is_told_before_it_is_pressed_and_refused_when_it_is() {
         press(&studio);
         let ended = ended(&studio);
         assert_ne!(ended["result"], "ok", "{ended}");
-        until("the trace says so", || {
+        until("the trace has the failed action", || {
             let trace = studio.call("conductor_get_trace", json!({ "mapping_id": "run", "outcome": "failed" }));
             (!trace["records"].as_array()?.is_empty()).then_some(())
         });
@@ -113,7 +113,7 @@ fn a_program_may_be_named_by_its_path_and_no_tool_presses_the_pad() {
     assert_eq!(trace["records"][0]["outcome"], "tainted", "{trace}");
     assert!(!folder.path().join("told").exists());
     studio.hand().play(&[0x80, 36, 0]);
-    until("a hand starts it", || {
+    until("a press by a person starts the program", || {
         press(&studio);
         std::fs::read_to_string(folder.path().join("told")).ok()
     });

@@ -60,7 +60,7 @@ fn learning_ends_with_the_client_that_began_it() {
     assert!(line.contains(shown["until"].as_str().unwrap()), "{line}");
 
     drop(model);
-    until("it ended", || (!is_learning(&studio)).then_some(()));
+    until("the learn session has ended", || (!is_learning(&studio)).then_some(()));
     assert_eq!(pressed(&studio), "fired");
     assert!(!text(&studio.run(&["status"]).stdout).contains("learning "));
 }
@@ -79,7 +79,7 @@ fn learning_that_two_clients_asked_for_ends_with_the_second() {
     assert_eq!(second.result("conductor_stop_midi_learn", &json!({}))["events"].as_array().unwrap().len(), 2);
     learn(&mut second);
     drop(second);
-    until("it ended", || (!is_learning(&studio)).then_some(()));
+    until("the learn session has ended", || (!is_learning(&studio)).then_some(()));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn learning_at_a_terminal_ends_with_the_command() {
     terminal.until("press Enter");
     assert!(is_learning(&studio));
     drop(terminal);
-    until("it ended", || (!is_learning(&studio)).then_some(()));
+    until("the learn session has ended", || (!is_learning(&studio)).then_some(()));
 }
 
 #[test]

@@ -347,7 +347,7 @@ fn a_query_that_was_given_up_uses_no_processor() {
         // The query runs, then the caller disconnects.
         pause(500);
         drop(stream);
-        until("it has ended", || studio.rests().then_some(()));
+        until("the query has ended", || studio.rests().then_some(()));
     }
     let peak = resident_peak(studio.pid()).unwrap();
     assert!(peak < 400 * MEGABYTE, "{} MB", peak / MEGABYTE);

@@ -53,7 +53,7 @@ fn a_volume_that_nobody_can_change_is_a_failure_that_is_counted() {
     std::fs::write(studio.config_file(), config).unwrap();
     studio.up(&[]);
     studio.hand().play(&[0x90, 36, 100]);
-    until("it is counted", || (studio.status()["statistics"]["actions_failed"] == 1).then_some(()));
+    until("the failed action is counted", || (studio.status()["statistics"]["actions_failed"] == 1).then_some(()));
 }
 
 #[test]

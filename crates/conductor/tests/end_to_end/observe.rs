@@ -40,7 +40,7 @@ impl Stream {
             .spawn()
             .unwrap();
         let stream = Stream { program, file: file.to_owned() };
-        until("the stream listens", || {
+        until("the stream is connected", || {
             let call = studio.run(&["call", "conductor_get_status"]);
             assert!(call.status.success(), "{}", text(&call.stderr));
             (!stream.heard().is_empty()).then_some(())
@@ -77,7 +77,7 @@ fn every_checkpoint_is_told_to_those_who_observe() {
     let address = address_of(&studio.up(&[]));
     let folder = tempfile::tempdir().unwrap();
     let mut stream = Stream::open(&studio, address, &folder.path().join("events"));
-    until("three checkpoints were told", || {
+    until("three checkpoint events arrived", || {
         assert_eq!(ask(address, "POST", "/tools/conductor_list_modes", "{}").status, 200);
         (stream.of("audit.checkpoint").len() >= 3).then_some(())
     });

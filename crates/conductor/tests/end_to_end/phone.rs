@@ -213,7 +213,7 @@ fn a_phone_stays_paired_after_a_restart_and_only_a_person_pairs() {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("schema = 1\n[policy.approval.phone]\nbind = \"{bind}\"\n")).unwrap();
     studio.up(&[]);
-    until("the reason is known", || {
+    until("`pair` reports the missing TLS", || {
         let (code, shown) = person(&studio, &["pair"]);
         (code != Some(0) && shown.contains("phones connect only over TLS")).then_some(())
     });

@@ -37,12 +37,12 @@ fn bad_then_bad_then_good() {
     let first = studio.status()["config"]["hash"].clone();
 
     studio.save(&sends(21).replace("[[modes]]", "[[modes]"));
-    let syntax = until("the first fault is told", || error_of(&studio.status()));
+    let syntax = until("the first fault is reported", || error_of(&studio.status()));
     assert!(syntax.starts_with("config.toml:"), "{syntax}");
     assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]), "the old configuration is not in force");
 
     studio.save(&format!("{}\n[[modes]]\nname = \"Default\"\n", sends(22)));
-    let twice = until("the second fault is told", || error_of(&studio.status()).filter(|it| *it != syntax));
+    let twice = until("the second fault is reported", || error_of(&studio.status()).filter(|it| *it != syntax));
     assert!(twice.contains("Default"), "{twice}");
     assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]));
     let status = studio.status();
@@ -68,9 +68,9 @@ fn bad_then_bad_then_good() {
 fn going_back_to_what_serves_clears_the_fault() {
     let studio = Studio::start(&sends(20));
     studio.save("nonsense");
-    until("the fault is told", || error_of(&studio.status()));
+    until("the fault is reported", || error_of(&studio.status()));
     studio.save(&sends(20));
-    until("the fault is forgotten", || error_of(&studio.status()).is_none().then_some(()));
+    until("the fault is no longer reported", || error_of(&studio.status()).is_none().then_some(()));
     assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]));
 }
 
@@ -78,7 +78,7 @@ fn going_back_to_what_serves_clears_the_fault() {
 fn a_deleted_file_keeps_the_old_configuration() {
     let studio = Studio::start(&sends(20));
     std::fs::remove_file(studio.config_file()).unwrap();
-    until("the fault is told", || error_of(&studio.status()));
+    until("the fault is reported", || error_of(&studio.status()));
     assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]));
 }
 
@@ -154,7 +154,7 @@ fn a_fifo_in_the_place_of_the_file_is_refused_and_the_next_file_is_read() {
     std::fs::remove_file(studio.config_file()).unwrap();
     let made = std::process::Command::new("mkfifo").arg(studio.config_file()).status().unwrap();
     assert!(made.success());
-    until("it is refused", || error_of(&studio.status()).filter(|it| it.contains("regular")));
+    until("the file is refused", || error_of(&studio.status()).filter(|it| it.contains("regular")));
     assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]));
     std::fs::remove_file(studio.config_file()).unwrap();
     studio.save(&sends(21));
@@ -165,7 +165,7 @@ fn a_fifo_in_the_place_of_the_file_is_refused_and_the_next_file_is_read() {
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     std::fs::remove_file(studio.config_file()).unwrap();
     std::os::unix::fs::symlink(&fifo, studio.config_file()).unwrap();
-    until("it is refused", || error_of(&studio.status()));
+    until("the file is refused", || error_of(&studio.status()));
     studio.stop();
 }
 
@@ -201,7 +201,9 @@ fn a_file_saved_right_after_the_start_is_seen() {
         });
         studio.up(&[]);
         saver.join().unwrap();
-        until("it is in force", || (studio.status()["config"]["hash"] == hash_of(&sends(controller))).then_some(()));
+        until("the file is in force", || {
+            (studio.status()["config"]["hash"] == hash_of(&sends(controller))).then_some(())
+        });
     }
 }
 
@@ -218,7 +220,9 @@ fn a_linked_file_is_seen_wherever_the_links_lead() {
     std::os::unix::fs::symlink(at("one/link.toml"), studio.config_file()).unwrap();
     studio.up(&[]);
     let seen = |controller: u8| {
-        until("it is in force", || (studio.status()["config"]["hash"] == hash_of(&sends(controller))).then_some(()));
+        until("the file is in force", || {
+            (studio.status()["config"]["hash"] == hash_of(&sends(controller))).then_some(())
+        });
     };
     std::fs::write(at("two/real.toml"), sends(21)).unwrap();
     seen(21);
@@ -252,17 +256,17 @@ fn an_empty_or_cut_file_is_refused() {
     let cut = |at: &str| text.get(..text.find(at).unwrap()).unwrap().to_owned();
     for short in ["".to_owned(), " \n\n".to_owned(), cut("[[modes]]"), cut(", value = 1 }")] {
         studio.save(&short);
-        let why = until("it is refused", || error_of(&studio.status()));
+        let why = until("the file is refused", || error_of(&studio.status()));
         assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]), "{why}");
         studio.save(&text);
-        until("the fault is forgotten", || error_of(&studio.status()).is_none().then_some(()));
+        until("the fault is no longer reported", || error_of(&studio.status()).is_none().then_some(()));
     }
     studio.save("");
-    until("it is refused", || error_of(&studio.status()));
+    until("the file is refused", || error_of(&studio.status()));
     assert_eq!(studio.run(&["config", "check"]).status.code(), Some(1));
     // A person can accept the empty file.
     studio.accept();
-    until("it is in force", || error_of(&studio.status()).is_none().then_some(()));
+    until("the file is in force", || error_of(&studio.status()).is_none().then_some(()));
 }
 
 #[test]
@@ -301,6 +305,6 @@ fn a_reload_that_the_system_refused_is_tried_again() {
     }
     assert!(told.as_ref().is_some_and(|it| it.contains("Too many open files")), "{told:?}");
     prlimit(pid, Resource::Nofile, full).unwrap();
-    until("it is read", || (studio.status()["config"]["hash"] == hash_of(&sends(21))).then_some(()));
+    until("the file is read", || (studio.status()["config"]["hash"] == hash_of(&sends(21))).then_some(()));
     assert_eq!(studio.status()["statistics"]["reloads_failed"], 1, "equal failed attempts are counted more than once");
 }

@@ -250,7 +250,7 @@ pub fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
         #[expect(clippy::disallowed_methods, reason = "polls another process; no assertion depends on the time")]
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    panic!("never came true: {what}");
+    panic!("the wait timed out; expected: {what}");
 }
 
 pub fn text(bytes: &[u8]) -> String {

@@ -96,7 +96,7 @@ fn is_held_back(studio: &Studio, mark: &Mark, what: &str, doing: impl FnOnce()) 
 fn runs(studio: &Studio, mark: &Mark, what: &str, doing: impl Fn()) {
     let settled = || {
         let before = Cell::new(next_seq(studio));
-        until("nothing more happens", || {
+        until("no further event occurs", || {
             std::thread::park_timeout(Duration::from_millis(1200));
             let now = next_seq(studio);
             (before.replace(now) == now).then_some(())
@@ -336,7 +336,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     peer.say("90 3c 64");
     assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "the program cannot play notes");
     peer.say("90 3d 64");
-    until("it switches modes", || (studio.status()["current_mode"] == "Mix").then_some(()));
+    until("the mode is switched", || (studio.status()["current_mode"] == "Mix").then_some(()));
     let why = is_held_back(studio, &mark, "a port of another program", || peer.say("90 3e 64"));
     assert_eq!(why, "the input is virtual and not trusted; set trusted = true on the device if only a person plays it");
     let told = studio.call("conductor_explain", json!({ "event": "on:62@100", "device": "peer" }));

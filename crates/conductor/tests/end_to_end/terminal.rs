@@ -41,7 +41,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     std::fs::write(home.path().join("config.toml"), format!("{DEVICES}{MODES}")).unwrap();
     let mut terminal = Terminal::start(conductor(home.path(), &["up", "--http", "127.0.0.1:0"]));
     terminal.until("Conductor is up");
-    until("the terminal is attended", || home.path().join("mcp.sock").exists().then_some(()));
+    until("the daemon listens", || home.path().join("mcp.sock").exists().then_some(()));
 
     let mut script = DirectClient::connect(home.path());
     // Input typed before the question does not answer it.
