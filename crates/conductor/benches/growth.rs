@@ -163,7 +163,7 @@ fn batch(events: usize) -> Work {
 
 fn tools(count: usize) -> Work {
     let names: Vec<String> = (0..count).map(|it| format!("plugin_{it}.convert_{}", it % 97)).collect();
-    let description = "Converts a sound file to another format and writes the result beside it.";
+    let description = "Converts a sound file to another format and writes the result next to the file.";
     Box::new(move || {
         let texts: Vec<ToolText<'_>> = names
             .iter()
