@@ -686,7 +686,7 @@ fn front() -> Evidence {
 }
 
 fn named(table: &str, key: &str) -> &'static str {
-    // Leaks a few hundred bytes until the test ends.
+    // The leak is a few hundred bytes in one test process.
     Box::leak(format!("{table}.{key}").into_boxed_str())
 }
 

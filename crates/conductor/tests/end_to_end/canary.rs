@@ -51,7 +51,7 @@ fn told(text: &str) -> Vec<String> {
     spellings().into_iter().filter(|it| text.contains(it.as_str())).collect()
 }
 
-/// Reads the note and outputs it in every way that a plugin has.
+/// Reads the secret from `note.txt`, and outputs the secret in every way that a plugin has.
 const PARROT: &str = r#"
 const secret = async () => (await files.read("note.txt", { encoding: "utf-8" })).trim();
 export default { name: "parrot", version: "1.0.0", description: "Says it again.", tools: [

@@ -404,7 +404,7 @@ fn without_a_server_the_reason_is_told_and_nothing_is_printed() {
         Ok(_) => {
             let (mut backend, ..) = backend();
             let why = backend.connect().unwrap_err();
-            // On a machine without libjack, the reason is that the library is missing.
+            // On a machine without libjack, the cause is the missing library.
             assert!(matches!(why.cause, Cause::NoServer | Cause::LibraryMissing), "{why}");
             assert!(why.to_string().starts_with("jack: "));
             assert!(backend.connect().is_err() && backend.create_output("x").is_err());

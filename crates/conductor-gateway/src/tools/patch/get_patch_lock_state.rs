@@ -17,7 +17,7 @@ struct Answer {
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_lock_state", patches, run).text(
         "Lock state",
-        "Returns whether a patch is locked for editing by a person. Tools can still edit a locked patch. If state_verified is true, the \
+        "Returns whether a patch is locked against edits by a person. Tools can still edit a locked patch. If state_verified is true, the \
          program was queried now; if it is false, `locked` is the state that was last set here. Presentation is a separate state.",
     )
 }

@@ -20,7 +20,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("set_patch_lock_state", patches, run)
         .text(
             "Set lock state",
-            "Locks a patch for editing by a person, or unlocks it. Creates no revision and no undo step. For a document, the state is only \
+            "Locks a patch against edits by a person, or unlocks it. Creates no revision and no undo step. For a document, the state is only \
              kept in memory.",
         )
         .idempotent()

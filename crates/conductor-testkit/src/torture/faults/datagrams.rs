@@ -2,7 +2,7 @@
 //! the daemon and Live.
 //!
 //! While datagrams to Live are disturbed, the tempo is set again and again. A call may fail, but
-//! Live must have the tempo of an acknowledged call.
+//! an acknowledged call must have set the tempo in Live.
 
 use crate::real::fakelive::Faults;
 use crate::torture::calls::{Caller, Calls};

@@ -186,10 +186,10 @@ mod tests {
         // Opened before the client: a terminal whose parent is the service manager.
         (60, 1, false, 90, "client.scope"),
         (61, 60, true, 200, "client.scope"),
-        // A new emulator in its own scope.
+        // A new terminal emulator in its own scope.
         (70, 1, false, 200, "terminal.scope"),
         (71, 70, true, 201, "terminal.scope"),
-        // A new window of an old emulator.
+        // A new window of the terminal emulator that was opened before the client.
         (81, 60, true, 300, "client.scope"),
         // Processes that a client detached, directly and inside `script`.
         (90, 1, true, 200, "client.scope"),

@@ -225,8 +225,8 @@ impl McpHttp {
     }
 }
 
-/// The view that the client wants, if its token may use it. A token with views has the first one as
-/// its default. A token with chosen tools lists them all by default.
+/// The view that the client wants, if its token may use it. If the token has views, the
+/// first of them is the default. If the token has chosen tools, all of these are listed by default.
 fn permitted(mut wanted: Wanted, token: &Token) -> Result<Wanted, String> {
     match wanted.view {
         Some(view) if !token.views.is_empty() && !token.views.contains(&view) => {
