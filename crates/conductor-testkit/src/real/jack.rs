@@ -80,7 +80,7 @@ pub fn start_without_priority(dir: &Path, name: &str, period: u32) -> Result<Run
 
 fn start_with(dir: &Path, name: &str, period: u32, schedulings: &[&[&str]]) -> Result<Running, Missing> {
     probe()?;
-    // This fails before the first server was started, because the registry does not exist yet.
+    // Ignore an error: the registry does not exist before the first server was started.
     let _ = forget_the_dead();
     remove_old_semaphores(name);
     let mut why = String::new();

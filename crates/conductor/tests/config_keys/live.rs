@@ -145,7 +145,7 @@ fn the_keys_of_live_osc_and_script_count() {
     assert_eq!(studio.call(&mut client, "live_get_song_overview", json!({})).0, "TIMEOUT");
 }
 
-/// Far longer than the default timeout.
+/// A timeout that is far longer than the default.
 const LONG_MS: u64 = 60_000;
 
 /// Calls the studio with the long timeout, then the studio with the default timeout. The second

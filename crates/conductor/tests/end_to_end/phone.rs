@@ -144,7 +144,7 @@ fn the_listener_has_the_routes_of_approvals_and_no_other() {
     }
     let (_, refused) = walk(&url, "/mcp", "POST");
     assert!(refused.contains("serves only the page for approvals"), "{refused}");
-    // The other listener has no route of phones.
+    // The listener of `[http]` has no route of phones.
     for path in own.iter().filter(|it| it.starts_with("/phone")) {
         assert_eq!(walk(&main, path, "GET").0, "404", "{path}");
     }
