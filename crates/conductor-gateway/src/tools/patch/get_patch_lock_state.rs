@@ -1,4 +1,4 @@
-//! `get_patch_lock_state`: reports whether a patch is locked for editing by hand.
+//! `get_patch_lock_state`: reports whether a patch is locked against edits by a person.
 
 use super::argument::OnePatch;
 use super::prelude::*;
