@@ -129,7 +129,7 @@ impl Event {
 /// The content of an event. Channels are 0-15; notes, controllers and values are 0-127; pitch bend
 /// is 0-16383 with its centre at 8192.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields are those of MIDI")]
+#[allow(missing_docs, reason = "the fields have the names of the MIDI specification")]
 pub enum Body {
     /// Velocity is 1-127: a note-on with velocity 0 is decoded as `NoteOff`.
     NoteOn { channel: u8, note: u8, velocity: u8 },
@@ -246,7 +246,7 @@ macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "the names are sufficient")]
+        #[allow(missing_docs, reason = "the names explain themselves")]
         pub enum $name { $($variant),+ }
 
         impl $name {

@@ -129,7 +129,7 @@ pub struct Template {
 
 /// The reason why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum PlanError {
     /// The present file cannot be read, so it cannot be changed.
     Unreadable { diagnostics: Vec<Diagnostic> },

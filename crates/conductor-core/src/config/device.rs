@@ -360,7 +360,7 @@ section! {
 
 named_enum! {
     /// Kinds of MIDI messages that a filter can name.
-    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    #[expect(missing_docs, reason = "the names explain themselves")]
     pub enum MessageType {
         NoteOn = "NoteOn",
         NoteOff = "NoteOff",
@@ -403,7 +403,7 @@ row! {
 
 /// Address of a light; channels are 0-15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum FeedbackOut {
     /// A note, with the value as velocity.
     Note { channel: u8, note: u8 },
@@ -413,7 +413,7 @@ pub enum FeedbackOut {
 
 /// The state that a light shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum FeedbackFrom {
     /// On while this mode is active.
     Mode(String),

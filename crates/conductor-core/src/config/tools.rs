@@ -71,7 +71,7 @@ row! {
 
 /// The address of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum DatabasePlace {
     /// A file; the path is absolute or starts with `~/`.
     Sqlite { file: String },

@@ -76,7 +76,7 @@ pub struct Ledger {
     serial: u64,
 }
 
-/// The numbers of notes and keys that a panic released.
+/// How many notes and keys a panic released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     pub notes: usize,

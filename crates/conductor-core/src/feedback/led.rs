@@ -25,7 +25,7 @@ const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
 /// In each frame, one pad out of this many is lit.
 const SPARKLE_OF: u64 = 8;
-/// The share of a spiral that is lit behind its head.
+/// The length of the lit part of a spiral, as a share of the whole spiral.
 const TAIL: f64 = 0.25;
 
 /// A pad with a light.

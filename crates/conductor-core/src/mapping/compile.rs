@@ -391,8 +391,7 @@ struct TriggerShape {
     /// release; one cell per member of a chord.
     cells: Vec<usize>,
     window: Window,
-    /// The number of dimensions, except the channel, that the trigger restricts; see
-    /// [`Rank::slack`].
+    /// The number of conditions of the trigger, without the channel; see [`Rank::slack`].
     constraints: u8,
     /// The duration of a long press, or the timeout of a double tap or chord.
     time_ms: u32,
