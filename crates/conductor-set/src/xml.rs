@@ -57,7 +57,7 @@ fn offset(at: u64) -> Result<u32, XmlError> {
 impl Outline {
     /// Parses `text`. `opened` lists the tags that are open at its start, outermost first; the text
     /// may close some of them. Returns the tags that are open at the end of the text.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of quick-xml is non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
