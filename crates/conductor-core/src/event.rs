@@ -91,7 +91,8 @@ impl Trail {
         Trail { taint: self.taint.max(other.taint), hops: self.hops.max(other.hops) }
     }
 
-    /// The trail of a message that was caused by a message with this trail. It has one more hop.
+    /// The trail of a message that was caused by a message with this trail. The new trail has one
+    /// more hop.
     #[must_use]
     pub const fn further(self) -> Self {
         Trail { taint: self.taint, hops: self.hops.saturating_add(1) }

@@ -200,8 +200,8 @@ pub struct Gestures {
     free: Vec<u32>,
     serial: u32,
     devices: Vec<Option<Keys>>,
-    /// The timers of long presses, with the index of their press. One list for all presses, so that
-    /// a press does not allocate.
+    /// The timers of long presses, with the index of their press. All presses share one list, so
+    /// that a press does not allocate.
     longs: Vec<(u32, TimerKey)>,
 }
 

@@ -129,7 +129,7 @@ pub enum Asked {
 /// The part of the state that changed after an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// The tool. The error is `PIN_MISMATCH`; for the other parts it is `PLAN_STALE`.
+    /// The tool. The error code is `PIN_MISMATCH`; for the policy and the state it is `PLAN_STALE`.
     Pin,
     /// The policy.
     Policy,

@@ -481,7 +481,7 @@ impl Policy {
     /// approvals depend on those too. An approval is valid only for one version. The version is
     /// computed from the parsed policy, so that comments and the order of keys do not change it.
     pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
-        // This can fail only for a number above 2^53 in a rule, which the file reader refuses. A
+        // Hashing can fail only for a number above 2^53 in a rule, which the file reader refuses. A
         // policy with such a number gets another version, so that earlier approvals are stale.
         Digest::of_json(&json!({ "policy": self, "tools": tools, "plugins": plugins }))
             .unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))

@@ -128,8 +128,8 @@ mod tests {
     fn a_memory_that_the_checkpoint_file_holds_is_no_fault() {
         let memory = Remembered::new(Place::State, &line(7)).expect("a line");
         let file = [line(3), line(7), line(9)].concat();
-        // This is not a fault, even if retention or a rotation removed the records before the
-        // checkpoint.
+        // The checkpoint file contains the line of this copy, so there is no fault, even if
+        // retention or a rotation removed the records before the checkpoint.
         assert_eq!(memory.fault(file.as_bytes(), end(40, LOG)), None);
         assert_eq!(Remembered::new(Place::State, " \n"), None);
     }

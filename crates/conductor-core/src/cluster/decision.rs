@@ -83,8 +83,8 @@ impl Question {
     /// Digest of the question and of the name of its rig. A decision contains this digest.
     pub fn digest(&self, rig: &str) -> Digest {
         let value = json!([rig, self]);
-        // All members have a canonical form. If a member had none, both rigs would hash the plain
-        // text and still get the same digest, because they run the same code.
+        // All members have a canonical form. If a member had no canonical form, both rigs would
+        // hash the plain text and still get the same digest, because they run the same code.
         Digest::of_json(&value).unwrap_or_else(|_| Digest::of(value.to_string().as_bytes()))
     }
 }

@@ -40,7 +40,8 @@ pub fn read_public(text: &str) -> Result<VerifyingKey, KeyError> {
     }
 }
 
-/// The text of a seed, from which both keys of a user derive. It is a secret.
+/// The text of a seed, from which the private key and the public key of a user are derived. The
+/// text is a secret.
 pub fn seed_text(key: &SigningKey) -> String {
     let mut bytes = vec![SEED | (USER >> 5), (USER & 31) << 3];
     bytes.extend_from_slice(&key.to_bytes());

@@ -51,8 +51,7 @@ row! {
         enabled: bool = true, boolean(), "false";
         /// Name of a port that the daemon creates for other programs.
         virtual_port: Option<String> = None, text(1..=64).maybe(), "\"Conductor DAW\"";
-        /// Whether the daemon creates this device, with two ports: one is named like the alias, the
-        /// other `<alias> hand`.
+        /// Whether the daemon creates this device, with the ports `<alias>` and `<alias> hand`.
         loopback: bool = false, boolean(), "true";
         /// Whether `listen` may be an address that other machines can reach.
         allow_network: bool = false, boolean();

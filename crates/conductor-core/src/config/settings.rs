@@ -61,7 +61,7 @@ section! {
 named_enum! {
     /// Which ports are opened.
     pub enum ListenMode {
-        /// All ports: those of configured devices, and up to `max_midi_ports` others.
+        /// All ports of configured devices, and up to `max_midi_ports` other ports.
         All = "All",
         /// Only the ports of configured devices.
         Configured = "Configured",

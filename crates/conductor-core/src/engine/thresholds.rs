@@ -204,7 +204,7 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
             let moved = match ticks.position {
                 None => 0,
                 // An endless knob can be turned further when its value is at the end of the range.
-                // It then repeats the same value.
+                // The knob then repeats the same value.
                 Some(127) if value == 127 => 1,
                 Some(0) if value == 0 => -1,
                 Some(before) => v - i32::from(before),

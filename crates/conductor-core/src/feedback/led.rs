@@ -167,8 +167,8 @@ pub fn color(text: &str) -> Rgb {
     WORDS.iter().find(|it| it.0 == text).map_or(UNKNOWN, |it| it.1)
 }
 
-/// Every MIDI device that has an output and pads. The pads are those of its template, else the
-/// notes of its triggers.
+/// Every MIDI device that has an output and pads. The pads come from the device's template, or else
+/// from the notes of its triggers.
 pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices

@@ -1,5 +1,5 @@
-//! Compiles a configuration into the dense tables of [`table`](super::table). This is done when a
-//! configuration takes effect, never for an event.
+//! Compiles a configuration into the dense tables of [`table`](super::table). A configuration is
+//! compiled when it takes effect, never for an event.
 //!
 //! [`trigger_shape`] describes each kind of trigger, [`source_cell`] each kind of source.
 
