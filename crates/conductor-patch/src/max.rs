@@ -476,7 +476,7 @@ fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
     }
 }
 
-/// Reads an entry of `lines`; none when it contains no patchline. The caller sets the range of its
+/// Reads an entry of `lines`; `None` if it contains no patchline. The caller sets the range of its
 /// text.
 fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
     if scanner.peek() != Some(b'{') {
