@@ -66,7 +66,7 @@ impl Taint {
         match self {
             Taint::Clean => "",
             Taint::Virtual => {
-                "the input is virtual and not trusted; set trusted = true on the device if only a person plays it"
+                "any program can send to this port; if only a person plays the device, set trusted = true on it"
             }
             Taint::Network | Taint::Tool => "the event was not caused by a person's input",
         }

@@ -70,7 +70,7 @@ impl Outline {
         loop {
             let start = reader.buffer_position();
             let event = reader.read_event().map_err(|e| {
-                XmlError::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
+                XmlError::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("invalid XML: {e}"))
             })?;
             let end = reader.buffer_position();
             let at = usize::try_from(start).unwrap_or(usize::MAX);

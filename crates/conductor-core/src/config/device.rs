@@ -181,7 +181,8 @@ fn complete(mut device: Device, r: &mut Reader<'_>, f: &Fields<'_>) -> Device {
         && text.parse::<SocketAddr>().is_ok_and(|it| !it.ip().is_loopback())
     {
         let place = f.peek("listen").and_then(|it| it.place.clone());
-        let help = "anyone on the network could press these pads; if you want that, add allow_network = true";
+        let help =
+            "anyone on the network could press the controls of this device; to allow this, add allow_network = true";
         let message = format!("\"{text}\" can be reached from other machines");
         r.under("listen", |r| r.rule_help(&place, message, help.to_owned()));
     }
@@ -304,7 +305,7 @@ fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, p
             Some(format!("UsbTopology cannot match on {here}: only Linux reports where a device is plugged in"))
         }
         (Matcher::ControllerGuid(_), Protocol::Midi, _) => {
-            Some("ControllerGuid cannot match a MIDI port: only gamepads have one".to_owned())
+            Some("ControllerGuid cannot match a MIDI port: only gamepads have a GUID".to_owned())
         }
         (
             Matcher::ExactName(_)

@@ -51,7 +51,7 @@ impl Transaction<'_> {
         if let Some((w, h)) = new.size
             && !(w > 0.0 && h > 0.0 && w <= MAX_COORDINATE && h <= MAX_COORDINATE)
         {
-            return Err(bad("size", "width and height must be above 0"));
+            return Err(bad("size", "width and height must be above 0 and at most 1000000"));
         }
         if let Some(name) = &new.varname {
             self.check_name(id, name, None)?;
