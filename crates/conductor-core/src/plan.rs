@@ -42,7 +42,7 @@ pub struct Draft {
     pub base_state_hash: String,
     /// Digest of the file after the plan.
     pub result_state_hash: String,
-    /// The difference between the two texts; see [`diff`].
+    /// The difference between the file before and after the plan; see [`diff`].
     pub diff_preview: String,
     /// One line per change.
     pub changes: Vec<ChangeRow>,

@@ -26,7 +26,7 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
     let mut scanner = Scanner::new(text, json.start);
     scanner.space();
-    scanner.expect(b'{', "a patch file starts with {")?;
+    scanner.expect(b'{', "a patch file must start with {")?;
     let mut root = None;
     let mut more = scanner.first(b'}');
     while more {

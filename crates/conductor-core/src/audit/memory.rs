@@ -140,8 +140,16 @@ mod tests {
         let verdict = |file: &str, end| memory.fault(file.as_bytes(), end).map(|it| it.verdict);
         assert_eq!(verdict(&line(3), end(4, LOG)), Some(Verdict::Truncated));
         assert_eq!(verdict("", None), Some(Verdict::Missing));
-        assert_eq!(verdict(&line(3), end(9, LOG)), Some(Verdict::Missing), "the checkpoint file was shortened");
-        assert_eq!(verdict(&line(3), end(9, Uuid::from_u128(6))), Some(Verdict::Forked), "another log");
+        assert_eq!(
+            verdict(&line(3), end(9, LOG)),
+            Some(Verdict::Missing),
+            "a shortened checkpoint file was not detected"
+        );
+        assert_eq!(
+            verdict(&line(3), end(9, Uuid::from_u128(6))),
+            Some(Verdict::Forked),
+            "another log was not detected"
+        );
         assert_eq!(
             verdict(line(7).trim_end(), end(9, LOG)),
             Some(Verdict::Missing),

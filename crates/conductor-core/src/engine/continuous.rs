@@ -354,7 +354,7 @@ mod tests {
             Passed::Nothing,
             "the knob kept control although the target was moved elsewhere"
         );
-        assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
+        assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "the knob did not take control after the crossing");
         // A relative knob continues from the target's value.
         let mut knob = State { read: Some(0.75), ..State::default() };
         knob.settle(Micros(0));
@@ -379,7 +379,7 @@ mod tests {
         let mut turn = |value: f64| state.pass(&glue, false, value, 0, Micros(0));
         assert_eq!(turn(0.1), Passed::Nothing);
         assert_eq!(turn(0.4), Passed::Nothing);
-        assert_eq!(turn(0.6), Passed::Now(0.6), "crossed");
+        assert_eq!(turn(0.6), Passed::Now(0.6), "the knob did not take control at the crossing");
         assert_eq!(turn(0.1), Passed::Now(0.1), "the target did not follow the knob after the crossing");
     }
 

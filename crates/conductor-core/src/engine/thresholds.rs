@@ -310,8 +310,8 @@ mod tests {
         let mut ticks = Ticks::default();
         let mut at = |ms: u64, detents: i32| accelerate(&encoder, &mut ticks, detents, Micros::from_ms(ms));
         assert_eq!(at(1000, 1), 1, "the first tick was accelerated");
-        assert_eq!(at(1000, 1), 8, "no pause at all");
-        assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
+        assert_eq!(at(1000, 1), 8, "a tick without a pause was not multiplied by 8");
+        assert_eq!(at(1025, 1), 5, "1 + 7/2 was not rounded half away from zero");
         assert_eq!(at(1075, 1), 1, "a tick after a pause of 50 ms was accelerated");
         assert_eq!(at(1076, -1), -1, "the acceleration continued after a change of direction");
         assert_eq!(at(1076, -1), -8);

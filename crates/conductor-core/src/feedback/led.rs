@@ -23,7 +23,7 @@ const WAVE_US: u64 = 2_000_000;
 const RAINBOW_US: u64 = 4_000_000;
 const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
-/// In each frame, one pad out of this many is lit.
+/// In each frame, on average one of this many pads is lit.
 const SPARKLE_OF: u64 = 8;
 /// The length of the lit part of a spiral, as a share of the whole spiral.
 const TAIL: f64 = 0.25;

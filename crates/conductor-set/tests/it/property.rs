@@ -197,7 +197,7 @@ proptest! {
         let (mut walked, mut offset) = (Vec::new(), Some(0));
         while let Some(at) = offset {
             let page = set.document().notes(clip, NoteQuery { offset: Some(at), ..NoteQuery::default() }).expect("page");
-            let conductor_set::Notes::Listed { notes, next_offset, .. } = page else { panic!("a page") };
+            let conductor_set::Notes::Listed { notes, next_offset, .. } = page else { panic!("the reply is not a page") };
             walked.extend(notes);
             offset = next_offset;
         }
