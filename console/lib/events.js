@@ -1,4 +1,5 @@
-// Event tokens of the event script, such as `on:36@100/1` or `cc:7=64`, and outcomes, in words.
+// Describes event tokens of the event script, such as `on:36@100/1` or `cc:7=64`, and outcomes in
+// words.
 
 import { noteName } from './format.js';
 

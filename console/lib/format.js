@@ -1,4 +1,4 @@
-// Numbers, times and durations as text. Digits have equal width in the style sheet.
+// Formats numbers, times and durations as text. The style sheet gives all digits equal width.
 
 /** @param {number} value */
 export const count = (value) => (Number.isFinite(value) ? Math.round(value).toLocaleString('en-US').replaceAll(',', '\u202f') : '–');

@@ -257,7 +257,7 @@ class ViewApprovals extends ListView {
     const left = question.expires_at ? Math.max(0, Date.parse(question.expires_at) - store.now()) : 0;
     const shown = this.full.get(question.id) ?? question.facts;
     const [target, ...others] = shown;
-    // These facts are in the head of the request already.
+    // The head of the request already shows these facts.
     const rest = others.filter((it) => !['tool', 'tier', 'who', 'summary'].includes(it.label));
     return html`
       ${pending && whole > 0 ? html`<div class="timer" aria-hidden="true"><i ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.transform = `scaleX(${Math.min(1, left / whole)})`; })}></i></div>` : nothing}

@@ -1,5 +1,5 @@
-//! The plugin protocol: both ends read the same frames from the same bytes. A valid manifest that
-//! is stored and read again is the same, with the same pin.
+//! The plugin protocol: the daemon and the plugin process read the same frames from the same bytes.
+//! A valid manifest that is stored and read again is the same, with the same pin.
 
 use crate::SEEDED;
 use crate::outside::frame;

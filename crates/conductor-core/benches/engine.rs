@@ -18,9 +18,9 @@ use std::time::Instant;
 
 const ROUNDS: usize = 15;
 
-/// `count` note mappings spread over modes, notes, channels and velocity windows. Small
-/// configurations have one mode. Large ones have more, because one mode has only 4,096
-/// combinations: 16 channels, 128 notes and two velocity windows.
+/// `count` note mappings spread over modes, notes, channels and velocity windows. A small
+/// configuration has one mode. A large configuration has more modes, because one mode has only
+/// 4,096 combinations: 16 channels, 128 notes and two velocity windows.
 fn studio(count: usize) -> Config {
     let per_mode = 4096;
     let modes = count.div_ceil(per_mode).max(1);

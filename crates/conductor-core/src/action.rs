@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// The kinds of actions, with their fields.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum Action {
     Keystroke(Keystroke),
     Text {
@@ -93,7 +93,7 @@ pub struct Keystroke {
 
 /// A modifier key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names are sufficient")]
+#[allow(missing_docs, reason = "the names explain themselves")]
 pub enum Modifier {
     Cmd,
     Ctrl,
@@ -103,7 +103,7 @@ pub enum Modifier {
 
 /// A key by its name in the configuration. `Char` is a single printable character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are sufficient")]
+#[allow(missing_docs, reason = "the names explain themselves")]
 pub enum KeyName {
     Char(char),
     Space,
@@ -139,7 +139,7 @@ pub enum KeyName {
 
 /// A change of the system volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are sufficient")]
+#[allow(missing_docs, reason = "the names explain themselves")]
 pub enum Volume {
     Up,
     Down,
@@ -161,7 +161,7 @@ pub struct SendMidi {
 
 /// The MIDI messages that an action can send.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum MidiOut {
     NoteOn {
         note: u8,
@@ -192,7 +192,7 @@ pub enum MidiOut {
 
 /// The source of a velocity to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are sufficient")]
+#[allow(missing_docs, reason = "the names explain themselves")]
 pub enum Velocity {
     /// The velocity of the trigger; 100 if the trigger has no velocity.
     Trigger,
@@ -215,7 +215,7 @@ pub struct Curve {
 
 named_enum! {
     /// The shape of a curve.
-    #[allow(missing_docs, reason = "the names are sufficient")]
+    #[allow(missing_docs, reason = "the names explain themselves")]
     pub enum CurveKind {
         Linear = "linear",
         Exponential = "exponential",
@@ -250,7 +250,7 @@ pub struct Transform {
 
 /// A condition of an action.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum Condition {
     Always,
     Never,
@@ -283,7 +283,7 @@ pub enum Condition {
 
 named_enum! {
     /// A mouse button.
-    #[allow(missing_docs, reason = "the names are sufficient")]
+    #[allow(missing_docs, reason = "the names explain themselves")]
     pub enum MouseButton {
         Left = "left",
         Right = "right",

@@ -94,7 +94,7 @@ pub struct Open {
     pub failures: u32,
 }
 
-/// The change of state after a call. The pipeline records and announces it.
+/// The change of state after a call. The pipeline records and announces each change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The state is the same.

@@ -1,5 +1,5 @@
 //! The messages that rigs exchange through a NATS server: subjects, keys, questions, decisions, and
-//! the witness of the audit log.
+//! the witness of the audit log. A rig is a machine that runs Conductor.
 //!
 //! Not here: the connection (`conductor_hosts::cluster`), and the tasks that use it.
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// One allowed command.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The name for calls and messages.
+    /// The name of the command in calls and messages.
     pub name: String,
     /// The absolute path of the program.
     pub program: String,
@@ -55,7 +55,7 @@ pub enum Word {
 
 /// The type of a value that the caller provides.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum Slot {
     /// A whole number within these bounds.
     Integer { min: i64, max: i64 },
@@ -83,7 +83,7 @@ pub enum Ready {
 
 /// The reason why a command is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are sufficient")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum CommandError {
     #[error("there is no command \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },
@@ -261,7 +261,7 @@ impl Template {
     }
 }
 
-/// The template with this name, and its words.
+/// Returns the template with this name, and its words with these values in the slots.
 pub fn by_name<'t>(
     templates: &'t [Template],
     name: &str,
@@ -277,8 +277,8 @@ pub fn by_name<'t>(
     Ok((found, found.fill(values)?))
 }
 
-/// The template that starts an app: the template with this name, or else the template with this
-/// program. It must have no slots.
+/// Returns the template that starts an app: the template with the name `app`, or else the template
+/// whose program is `app`. The template must have no slots.
 pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let of_program = || templates.iter().find(|it| it.program == app);
     let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());
@@ -352,8 +352,8 @@ mod tests {
         assert_eq!(git().fill(&values), Err(CommandError::Missing { slot: "path".into() }));
     }
 
-    /// Options that make known programs run another program. Each is tested as a value of every
-    /// slot, also after `--`.
+    /// Options that make known programs run another program. The tests use each option as the value
+    /// of every slot, and as a word of a command line before and after `--`.
     pub const OPTIONS: [&str; 60] = [
         "-c",
         "-c core.sshCommand=id",
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
             let argv: Vec<String> = ["git", "log", "3", "a", "x", "--", option].map(String::from).into();
             assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
-            // Negative control: a check of allowed prefixes would accept every option.
+            // Negative control: `naive` checks only the first words and accepts every option.
             assert!(naive(&["git", "log", option]), "{option}");
         }
     }

@@ -157,7 +157,7 @@ serde_as_text!(Digest);
 /// The reason why a value has no safe canonical form. `pointer` is the JSON pointer of the faulty
 /// value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum NotCanonical {
     /// The integer exceeds [`MAX_INTEGER`].
     #[error("{pointer}: integers must be within +-9007199254740991, got {given}; send larger ones as a string")]

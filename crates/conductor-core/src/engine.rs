@@ -60,7 +60,7 @@ pub struct Facts {
     pub connected: BTreeSet<u16>,
 }
 
-/// The numbers of notes, keys and actions that a panic ended.
+/// How many notes, keys and actions a panic ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanicReport {
     /// Number of notes that were ended.
@@ -380,7 +380,7 @@ impl Engine {
             return self.note_outcome(event, "", Outcome::Muted, "the device is muted");
         }
         if event.body.channel().is_some_and(|channel| facts.channels & (1 << (channel & 15)) == 0) {
-            return self.note_outcome(event, "", Outcome::NoMatch, "the device does not listen on this channel");
+            return self.note_outcome(event, "", Outcome::NoMatch, "the device's `channels` exclude this channel");
         }
         let mut tainted;
         let returned = self.returns.is_return(event.at, &event.body);

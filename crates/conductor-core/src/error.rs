@@ -48,13 +48,13 @@ codes! {
         "List the objects again and use an id of the type that this tool accepts.";
     /// The host does not support the operation.
     Unsupported "UNSUPPORTED" 422 -32009 Error false
-        "Stop: this host cannot do it. Choose another tool or tell the person.";
+        "Stop: this host does not support the operation. Choose another tool or tell the person.";
     /// The host refused this change.
     SdkRejected "SDK_REJECTED" 422 -32008 Error false
         "Repeat the call once; if it is refused again, make a simpler change.";
     /// The program is not running or the device is not connected.
     HostOffline "HOST_OFFLINE" 503 -32008 Error false
-        "Ask the person to start the program or connect the device; it is detected automatically. Then repeat the call.";
+        "Ask the person to start the program or connect the device. Conductor detects this automatically. Then repeat the call.";
     /// The host did not answer in time.
     Timeout "TIMEOUT" 504 -32008 Timeout true
         "Read the state before you repeat the call, because the call may have taken effect.";
@@ -87,7 +87,7 @@ codes! {
         "Wait until running calls or open approval requests have ended, then repeat the call.";
     /// An error of Conductor itself.
     Internal "INTERNAL" 500 -32603 Error true
-        "Report it to the person. `effect` reports whether the call changed something.";
+        "Report this error to the person. `effect` reports whether the call changed something.";
 }
 
 impl Code {
@@ -124,7 +124,7 @@ impl Code {
 /// The object that an error is about. On the wire it is a string; its kind selects the JSON-RPC
 /// number of a direct call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is a kind of object")]
+#[expect(missing_docs, reason = "each variant is named like the kind of its object")]
 pub enum Subject {
     Config(String),
     Mode(String),

@@ -66,7 +66,7 @@ impl Taint {
         match self {
             Taint::Clean => "",
             Taint::Virtual => {
-                "the input is virtual and not trusted; set trusted = true on the device if only a person plays it"
+                "any program can send to this port; if only a person plays the device, set trusted = true on it"
             }
             Taint::Network | Taint::Tool => "the event was not caused by a person's input",
         }
@@ -91,7 +91,8 @@ impl Trail {
         Trail { taint: self.taint.max(other.taint), hops: self.hops.max(other.hops) }
     }
 
-    /// The trail of a message that was caused by a message with this trail. It has one more hop.
+    /// The trail of a message that was caused by a message with this trail. The new trail has one
+    /// more hop.
     #[must_use]
     pub const fn further(self) -> Self {
         Trail { taint: self.taint, hops: self.hops.saturating_add(1) }
@@ -129,7 +130,7 @@ impl Event {
 /// The content of an event. Channels are 0-15; notes, controllers and values are 0-127; pitch bend
 /// is 0-16383 with its centre at 8192.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields are those of MIDI")]
+#[allow(missing_docs, reason = "the fields have the names of the MIDI specification")]
 pub enum Body {
     /// Velocity is 1-127: a note-on with velocity 0 is decoded as `NoteOff`.
     NoteOn { channel: u8, note: u8, velocity: u8 },
@@ -246,7 +247,7 @@ macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "the names are sufficient")]
+        #[allow(missing_docs, reason = "the names explain themselves")]
         pub enum $name { $($variant),+ }
 
         impl $name {

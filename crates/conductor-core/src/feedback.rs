@@ -50,7 +50,7 @@ pub struct Light {
 
 /// A state that feedback can show.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the field names are sufficient")]
+#[allow(missing_docs, reason = "the names of the fields explain themselves")]
 pub enum Fact<'a> {
     /// The current mode.
     Mode(&'a str),

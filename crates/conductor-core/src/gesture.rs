@@ -73,7 +73,7 @@ impl KeyRef {
 
 /// A recognised gesture, or a change in the state of a press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are named by their types")]
+#[allow(missing_docs, reason = "the types of the fields explain them")]
 pub enum GestureEvent {
     /// A press, long press, double tap or chord fires its rule.
     Fired { press: PressInfo, row: RowId },
@@ -127,7 +127,7 @@ impl PressInfo {
 
 /// The deadlines of the gesture stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are named by their types")]
+#[allow(missing_docs, reason = "the types of the fields explain them")]
 pub enum Deadline {
     /// The chord window of a device and channel closes.
     Chord { device: DeviceSlot, channel_index: u8 },
@@ -200,8 +200,8 @@ pub struct Gestures {
     free: Vec<u32>,
     serial: u32,
     devices: Vec<Option<Keys>>,
-    /// The timers of long presses, with the index of their press. One list for all presses, so that
-    /// a press does not allocate.
+    /// The timers of long presses, with the index of their press. All presses share one list, so
+    /// that a press does not allocate.
     longs: Vec<(u32, TimerKey)>,
 }
 

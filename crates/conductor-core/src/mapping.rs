@@ -23,7 +23,7 @@ pub struct Trigger {
 
 /// The kinds of triggers, with their fields.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum TriggerKind {
     Note {
         note: u8,
@@ -235,7 +235,7 @@ pub struct Encoder {
 
 /// The encodings of encoder ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum EncoderMode {
     Absolute,
     TwosComplement,
@@ -263,7 +263,7 @@ pub struct OscTest {
 
 /// A value to compare with an OSC argument.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are sufficient")]
+#[allow(missing_docs, reason = "the names explain themselves")]
 pub enum Scalar {
     Number(f64),
     Text(String),
@@ -292,7 +292,7 @@ pub struct Source {
 
 /// The kinds of sources, with their fields.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum SourceKind {
     Cc {
         cc: u8,
@@ -390,7 +390,7 @@ named_enum! {
 
 /// A target for the values of a binding.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names are those of the configuration")]
+#[allow(missing_docs, reason = "the names are the keys of the configuration file")]
 pub enum Target {
     Cc { port: String, channel: u8, controller: u8 },
     Cc14 { port: String, channel: u8, controller: u8 },

@@ -18,7 +18,7 @@ macro_rules! named_enum {
 
         impl $enum {
             /// Every variant, in the order of declaration.
-            #[allow(dead_code, reason = "not every enum uses it")]
+            #[allow(dead_code, reason = "not every enum uses the list of its variants")]
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name on the wire, in the file and in messages.

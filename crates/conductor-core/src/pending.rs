@@ -129,7 +129,7 @@ pub enum Asked {
 /// The part of the state that changed after an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// The tool. The error is `PIN_MISMATCH`; for the other parts it is `PLAN_STALE`.
+    /// The tool. The error code is `PIN_MISMATCH`; for the policy and the state it is `PLAN_STALE`.
     Pin,
     /// The policy.
     Policy,
@@ -139,7 +139,7 @@ pub enum Changed {
 
 /// The limit that refused a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum Limited {
     /// This principal has too many open requests and plans.
     Principal,
@@ -178,7 +178,7 @@ impl Yes {
 
 /// The reason why a decision is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum Refused {
     #[error("there is no such plan or approval")]
     NotFound,
@@ -604,7 +604,7 @@ impl Pending {
         self.waited_for.contains(&id)
     }
 
-    /// Records that the waiting call has ended. The record is kept.
+    /// Marks that no call waits for this record any more. The record stays in the store.
     pub fn end_wait(&mut self, id: Uuid) {
         self.waited_for.remove(&id);
     }
@@ -688,7 +688,7 @@ impl Pending {
     }
 
     /// Ends an approval that has uses left, for example because the session that it was given for
-    /// has ended. Returns whether there was one.
+    /// has ended. Returns whether there was such an approval.
     pub fn end_approval(&mut self, id: Uuid) -> bool {
         let is_open = self.get(id).is_some_and(|it| it.kind == Kind::Call && it.state == State::Allowed);
         if is_open {

@@ -42,7 +42,7 @@ pub struct Draft {
     pub base_state_hash: String,
     /// Digest of the file after the plan.
     pub result_state_hash: String,
-    /// The difference between the two texts; see [`diff`].
+    /// The difference between the file before and after the plan; see [`diff`].
     pub diff_preview: String,
     /// One line per change.
     pub changes: Vec<ChangeRow>,
@@ -129,7 +129,7 @@ pub struct Template {
 
 /// The reason why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum PlanError {
     /// The present file cannot be read, so it cannot be changed.
     Unreadable { diagnostics: Vec<Diagnostic> },

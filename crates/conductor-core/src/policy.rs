@@ -193,7 +193,8 @@ pub struct Subject<'a> {
     pub principal: &'a Principal,
     /// The arguments as written.
     pub args: &'a Value,
-    /// The normal forms of the arguments; see [`Rule::args`]. Each replaces members of `args`.
+    /// The normal forms of the arguments; see [`Rule::args`]. Each form replaces some members of
+    /// `args`.
     pub forms: &'a [Value],
     /// Whether the tool needs an approval by default.
     pub requires_approval: Option<bool>,
@@ -320,7 +321,7 @@ section! {
 /// A rule or default that cannot work as written. A policy with such a fault must not replace a
 /// valid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum PolicyError {
     #[error(
         "rule {rule} allows a client by its own name ({principal}), but any client can use that name. \
@@ -480,7 +481,7 @@ impl Policy {
     /// approvals depend on those too. An approval is valid only for one version. The version is
     /// computed from the parsed policy, so that comments and the order of keys do not change it.
     pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
-        // This can fail only for a number above 2^53 in a rule, which the file reader refuses. A
+        // Hashing can fail only for a number above 2^53 in a rule, which the file reader refuses. A
         // policy with such a number gets another version, so that earlier approvals are stale.
         Digest::of_json(&json!({ "policy": self, "tools": tools, "plugins": plugins }))
             .unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))
@@ -713,8 +714,8 @@ mod tests {
     }
 
     proptest! {
-        /// With any rules, a ConfigChange call only makes a plan, and a SysEx call always needs an
-        /// approval.
+        /// Whatever the rules are, a ConfigChange call makes a plan or is denied, and a SysEx call
+        /// needs an approval or is denied.
         #[test]
         fn no_rule_passes_a_floor(
             decisions in prop::collection::vec(prop_oneof![Just(Decision::Allow), Just(Decision::Ask), Just(Decision::Deny), Just(Decision::Plan)], 0..5),

@@ -252,8 +252,8 @@ impl Journal {
         self.until
     }
 
-    /// Whether the journal has expired. It does not expire while the approval that it waits for is
-    /// open.
+    /// Whether the journal has expired. A journal does not expire while the approval request that
+    /// it waits for is open.
     pub fn is_over(&self, now: Timestamp, approval_is_open: impl FnOnce(Uuid) -> bool) -> bool {
         now >= self.until && !self.approval.is_some_and(approval_is_open)
     }

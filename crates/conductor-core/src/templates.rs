@@ -94,7 +94,7 @@ pub struct Light {
 
 /// The reason why a template file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum TemplateError {
     #[error("not a template: {0}")]
     Form(String),
@@ -234,33 +234,33 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
 
 fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> {
     if !KINDS.contains(&row.kind.as_str()) {
-        return Err("the kind is unknown");
+        return Err("the `kind` of this control is unknown");
     }
     let mut addresses: Vec<Address> = Vec::new();
     let count = row.count.unwrap_or(1);
     let following =
         |first: u8| first.checked_add(count.saturating_sub(1)).filter(|last| *last <= 127).map(|last| first..=last);
     if let Some(first) = row.note {
-        addresses.extend(following(first).ok_or("the notes exceed 127")?.map(Address::Note));
+        addresses.extend(following(first).ok_or("a note number is above 127")?.map(Address::Note));
     }
     if let Some(first) = row.cc {
-        addresses.extend(following(first).ok_or("the controllers exceed 127")?.map(Address::Cc));
+        addresses.extend(following(first).ok_or("a controller number is above 127")?.map(Address::Cc));
     }
     if row.ccs.iter().any(|it| *it > 127) {
-        return Err("the controllers exceed 127");
+        return Err("a controller number is above 127");
     }
     addresses.extend(row.ccs.iter().copied().map(Address::Cc));
     if row.bend {
         addresses.push(Address::Bend);
     }
     if let Some(name) = &row.button {
-        addresses.push(Address::Button(Button::from_name(name).ok_or("there is no such button")?));
+        addresses.push(Address::Button(Button::from_name(name).ok_or("there is no button with this name")?));
     }
     if let Some(name) = &row.axis {
-        addresses.push(Address::Axis(Axis::from_name(name).ok_or("there is no such axis")?));
+        addresses.push(Address::Axis(Axis::from_name(name).ok_or("there is no axis with this name")?));
     }
     if let Some(name) = &row.trigger {
-        addresses.push(Address::Trigger(Side::from_name(name).ok_or("there is no such trigger")?));
+        addresses.push(Address::Trigger(Side::from_name(name).ok_or("there is no trigger with this name")?));
     }
     let said = usize::from(row.note.is_some()) + usize::from(row.cc.is_some()) + usize::from(!row.ccs.is_empty());
     let named = [row.bend, row.button.is_some(), row.axis.is_some(), row.trigger.is_some()];

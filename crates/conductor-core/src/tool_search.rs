@@ -33,7 +33,8 @@ const IN_TOOLSET: f64 = 0.5;
 
 /// Factor for a word that was found through the table of synonyms.
 const SYNONYM: f64 = 0.85;
-/// Factor for a phrase whose words are in the query, but not next to each other.
+/// Factor for a phrase whose words are all in the query, but not in the order of the phrase or not
+/// next to each other.
 const SCATTERED: f64 = 0.7;
 /// Factor for a word that was found after the correction of a typo.
 const CORRECTED: f64 = 0.8;

@@ -61,7 +61,7 @@ impl From<&str> for Atom {
 }
 
 impl Atom {
-    /// The value of a number; none for a word.
+    /// The value of a number; `None` for a word.
     pub fn number(&self) -> Option<f64> {
         match self {
             Atom::Int(n) => Some(*n as f64),

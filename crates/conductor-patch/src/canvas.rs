@@ -81,7 +81,7 @@ pub(crate) struct Entry {
 /// One end of a cord.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct End {
-    /// The box; none when the file names a missing box.
+    /// The box; `None` if the file names a missing box.
     pub(crate) slot: Option<Slot>,
     /// Name that the file uses for the box: an id (Max) or an object number (Pd).
     pub(crate) name: Arc<str>,
@@ -101,7 +101,7 @@ pub(crate) struct Cord {
 /// The facts that the file states about a patcher.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CanvasFacts {
-    /// The namespace `box` or `dsp.gen`; none if the file does not name a namespace.
+    /// The namespace `box` or `dsp.gen`; `None` if the file does not name a namespace.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) open_in_presentation: bool,
     pub(crate) font_size: Option<f64>,

@@ -139,7 +139,7 @@ impl CanvasId {
         self.0.len()
     }
 
-    /// The canvas that contains this one; none for the root.
+    /// The canvas that contains this canvas; `None` for the root.
     pub fn parent(&self) -> Option<CanvasId> {
         let (_, outer) = self.0.split_last()?;
         Some(CanvasId(outer.to_vec()))
@@ -254,7 +254,7 @@ impl Document {
         &self.diagnostics
     }
 
-    /// Why the document is read-only: the directory of the device is inconsistent. None when the
+    /// Why the document is read-only: the directory of the device is inconsistent. `None` if the
     /// document can be edited.
     pub fn read_only(&self) -> Option<&'static str> {
         self.frame.as_ref().and_then(|frame| frame.read_only)
@@ -309,12 +309,12 @@ impl Document {
         View { document: self, canvas: &self.root, id: CanvasId::ROOT }
     }
 
-    /// A view of a canvas; none when a box on the path to the canvas was removed.
+    /// A view of a canvas; `None` if a box on the path to the canvas was removed.
     pub fn view(&self, id: &CanvasId) -> Option<View<'_>> {
         Some(View { document: self, canvas: self.canvas_at(id)?, id: id.clone() })
     }
 
-    /// Calls `each` on every canvas, outer ones first.
+    /// Calls `each` on every canvas, outer canvases first.
     pub fn walk(&self, each: &mut dyn FnMut(&View<'_>)) {
         fn down(view: &View<'_>, each: &mut dyn FnMut(&View<'_>)) {
             each(view);
@@ -455,7 +455,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The box that contains this canvas; none for the root.
+    /// The box that contains this canvas; `None` for the root.
     pub fn holder(&self) -> Option<BoxView<'a>> {
         let parent = self.id.parent()?;
         let slot = *self.id.0.last()?;
@@ -692,12 +692,12 @@ impl<'a> BoxView<'a> {
         shape_of(self.view.document, self.face, self.view.canvas.inner(self.slot).is_some(), self.view.id.depth())
     }
 
-    /// Font size of the text: that of the box, else that of the canvas.
+    /// Font size of the text: the size that the box states, else the size that the canvas states.
     pub fn font_size(&self) -> Option<f64> {
         self.face.facts.font_size.or(self.view.font_size())
     }
 
-    /// Pd: the class of the box; none when it is an object of an unknown class.
+    /// Pd: the class of the box; `None` if it is an object of an unknown class.
     pub fn pd_class(&self) -> Option<&'static str> {
         match self.native_class()? {
             "obj" => objects::table(Format::Pd).class_of(self.text()).map(|(class, _)| class.name),
@@ -732,7 +732,7 @@ impl<'a> BoxView<'a> {
         Some(read_value(raw, kind))
     }
 
-    /// The value of a key as four colour components; none when it is not a colour.
+    /// The value of a key as four colour components; `None` if it is not a colour.
     pub fn color(&self, key: &str) -> Option<[f64; 4]> {
         if self.view.document.format.is_pd() {
             return None;
@@ -849,12 +849,12 @@ pub(crate) fn read_value(raw: &[u8], kind: Kind) -> Value {
 }
 
 impl<'a> CordView<'a> {
-    /// The box at the start of the cord; none when the file names a missing box.
+    /// The box at the start of the cord; `None` if the file names a missing box.
     pub fn from(&self) -> Option<BoxView<'a>> {
         self.view.get(BoxId(self.cord.from.slot?))
     }
 
-    /// The box at the end of the cord; none when the file names a missing box.
+    /// The box at the end of the cord; `None` if the file names a missing box.
     pub fn to(&self) -> Option<BoxView<'a>> {
         self.view.get(BoxId(self.cord.to.slot?))
     }

@@ -552,7 +552,7 @@ pub enum EditError {
         why: &'static str,
     },
     /// The document is not in the state that the restore expects.
-    #[error("the patch has changed in the meantime")]
+    #[error("the patch has changed since these edits were prepared")]
     Stale,
 }
 

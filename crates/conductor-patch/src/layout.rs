@@ -16,7 +16,7 @@ pub(crate) fn first_nub(is_pd: bool) -> f64 {
     if is_pd { PD_INSET } else { MAX_INSET }
 }
 
-/// Position of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the
+/// Position of an inlet (on the top edge) or outlet (on the bottom edge) of a box; `None` if the
 /// box has no such port.
 ///
 /// If the number of ports is unknown, the requested port is treated as the last one.
@@ -53,7 +53,7 @@ pub fn nubs(object: &BoxView<'_>, outlet: bool) -> Vec<Point> {
     (0..count.unwrap_or(0).min(4096)).map(|index| place(object, outlet, index, count.unwrap_or(0))).collect()
 }
 
-/// The points of a cord from outlet to inlet; none when the cord is dangling.
+/// The points of a cord from outlet to inlet; `None` if the cord is dangling.
 pub fn cord_points(cord: &CordView<'_>) -> Option<Vec<Point>> {
     let (from, to) = (cord.from()?, cord.to()?);
     let mut points = vec![nub(&from, true, cord.outlet())?];

@@ -26,7 +26,7 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
     let mut scanner = Scanner::new(text, json.start);
     scanner.space();
-    scanner.expect(b'{', "a patch file starts with {")?;
+    scanner.expect(b'{', "a patch file must start with {")?;
     let mut root = None;
     let mut more = scanner.first(b'}');
     while more {
@@ -476,7 +476,7 @@ fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
     }
 }
 
-/// Reads an entry of `lines`; none when it contains no patchline. The caller sets the range of its
+/// Reads an entry of `lines`; `None` if it contains no patchline. The caller sets the range of its
 /// text.
 fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
     if scanner.peek() != Some(b'{') {

@@ -30,7 +30,7 @@ pub enum NamesError {
 }
 
 impl Document {
-    /// Content of the side file for this document. None when no box has a name, or when the
+    /// Content of the side file for this document. `None` if no box has a name, or if the
     /// document's own format can store names.
     pub fn names_file(&self) -> Option<String> {
         if self.format != Format::Pd {

@@ -24,7 +24,7 @@ pub struct Class {
     pub outlets: Option<u32>,
     /// Outlet types of an object without arguments, when known.
     pub outlet_types: Option<Vec<&'static str>>,
-    /// Default width and height; none for Pd, where the size follows from the text.
+    /// Default width and height; `None` for Pd, where the size follows from the text.
     pub size: Option<(f64, f64)>,
     /// The `maxclass` of a user interface object.
     pub ui: Option<&'static str>,
@@ -449,7 +449,7 @@ pub enum Confidence {
 pub struct Description {
     /// The class as written in the text.
     pub class: String,
-    /// The table entry of the class; none when the class is unknown.
+    /// The table entry of the class; `None` if the class is unknown.
     pub known: Option<&'static Class>,
     /// Number of inlets with the arguments in the text.
     pub inlets: Option<u32>,
@@ -487,7 +487,7 @@ pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
     Description { class, known, inlets, outlets, outlet_types, size, confidence }
 }
 
-/// Number of inlets and outlets of a box text; none when the counts in the table are a guess.
+/// Number of inlets and outlets of a box text; `None` if the counts in the table are a guess.
 pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
     let counted = table(format).count(text, &|_, _| None).filter(|counted| counted.exact)?;
     Some((counted.inlets?, counted.outlets?))

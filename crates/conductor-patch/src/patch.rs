@@ -269,7 +269,7 @@ impl Patch {
         (self.undo.len(), self.redo.len())
     }
 
-    /// The document at an earlier revision; none when that revision is no longer stored.
+    /// The document at an earlier revision; `None` if that revision is no longer stored.
     pub fn at_revision(&self, revision: u64) -> Option<Document> {
         if revision == 0 || revision > self.revision {
             return None;

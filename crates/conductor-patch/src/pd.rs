@@ -229,7 +229,7 @@ impl Level {
         self.boxes.push((face, inner));
     }
 
-    /// Appends a statement to the box before it; false when the item before it is not a box.
+    /// Appends a statement to the box before it. Returns false if the item before it is not a box.
     fn extend(&mut self, end: usize, text: &[u8]) -> bool {
         let (Some(Item::Box(_)), Some((face, inner))) = (self.items.last(), self.boxes.last_mut()) else {
             return false;

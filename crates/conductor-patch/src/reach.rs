@@ -75,7 +75,7 @@ pub struct Environment<'a> {
 pub struct ReachingBox {
     /// The canvas that contains the box.
     pub canvas: CanvasId,
-    /// The box; none for a statement.
+    /// The box; `None` for a statement.
     pub id: Option<BoxId>,
     /// Name of the box, else its key.
     pub label: String,

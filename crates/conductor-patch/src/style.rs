@@ -59,7 +59,8 @@ impl Json {
 /// point or an exponent.
 pub(crate) fn float(value: f64) -> String {
     let text = format!("{value:?}");
-    // For extreme values `Debug` prints an exponent, sometimes without a point. JSON accepts both.
+    // For extreme values `Debug` prints an exponent, sometimes without a point. JSON accepts
+    // numbers with and without a point.
     if value.is_finite() { text } else { "0.0".to_owned() }
 }
 

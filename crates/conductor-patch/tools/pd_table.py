@@ -124,7 +124,7 @@ def probe(pd, name, arguments):
         return None
     count = lambda side: len(set(re.findall(r"create rectangle[^;]*?-tags \{\{([^}]*?)\}[^;]*\{" + side + r"\}", text)))
     inlets, outlets = count("inlet"), count("outlet")
-    # The second box, whose inlet accepts both kinds of cords.
+    # The second box. Its inlet accepts signal cords and control cords.
     pd.acknowledged(f"{pd.canvas} obj 300 300 snapshot~")
     signals = []
     for outlet in range(outlets):

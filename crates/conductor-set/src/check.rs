@@ -73,7 +73,7 @@ pub enum Fault {
     },
 }
 
-/// Returns all faults in a document. In Sets older than Live 11 only the existing elements are
+/// Returns all faults in a document. In Sets older than Live 11, the lengths of slot lists are not
 /// checked.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -154,8 +154,8 @@ fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
 
 /// Checks the parts that a list of edits changed. Ignores faults that the document had before.
 ///
-/// An edit may keep or remove ids, or use new ids from the free range. The cost therefore depends
-/// on the changed chunks only.
+/// An id in a changed chunk is valid if the chunk had this id before, or if the id is in the range
+/// of free ids. So only the changed chunks are examined.
 pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) -> Result<(), LiveError> {
     let next = |doc: &Document| doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);

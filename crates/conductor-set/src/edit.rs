@@ -315,7 +315,8 @@ impl Done {
     }
 }
 
-/// A list of edits that is planned on a document but not applied. Preview and apply both use it.
+/// A list of edits that is planned on a document but not applied. A preview and a write both start
+/// with such a plan.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The change that the edits make.

@@ -187,7 +187,7 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
             for n in 0..count.min(total.saturating_sub(at)) {
                 let value = source.get(offset + n).copied().unwrap_or(0.0);
                 let level = p.gain * ramp(into + n, fade_in) * ramp(whole.saturating_sub(into + n + 1), fade_out);
-                #[expect(clippy::cast_possible_truncation, reason = "samples are 32-bit by contract")]
+                #[expect(clippy::cast_possible_truncation, reason = "rendered samples are 32-bit floats")]
                 let level = level as f32;
                 if let Some(cell) = line.get_mut(at + n) {
                     *cell = value * level;

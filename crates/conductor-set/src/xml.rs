@@ -57,7 +57,7 @@ fn offset(at: u64) -> Result<u32, XmlError> {
 impl Outline {
     /// Parses `text`. `opened` lists the tags that are open at its start, outermost first; the text
     /// may close some of them. Returns the tags that are open at the end of the text.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum of quick-xml is non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
@@ -70,7 +70,7 @@ impl Outline {
         loop {
             let start = reader.buffer_position();
             let event = reader.read_event().map_err(|e| {
-                XmlError::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
+                XmlError::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("invalid XML: {e}"))
             })?;
             let end = reader.buffer_position();
             let at = usize::try_from(start).unwrap_or(usize::MAX);

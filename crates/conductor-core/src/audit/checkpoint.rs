@@ -38,9 +38,9 @@ impl fmt::Display for KeyId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     pub log_id: Uuid,
-    /// Number of the last covered record.
+    /// Number of the last record that this checkpoint covers.
     pub seq: Seq,
-    /// Hash of the last covered record.
+    /// Hash of the last record that this checkpoint covers.
     pub hash: Digest,
     /// Time of the signature.
     pub ts: Timestamp,
@@ -59,7 +59,7 @@ struct Wire {
 
 /// Why a line of `checkpoints.jsonl` is invalid. In messages, the text follows the word "which".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum BadCheckpoint {
     #[error("is not a checkpoint: {0}")]
     Shape(String),

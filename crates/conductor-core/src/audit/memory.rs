@@ -128,8 +128,8 @@ mod tests {
     fn a_memory_that_the_checkpoint_file_holds_is_no_fault() {
         let memory = Remembered::new(Place::State, &line(7)).expect("a line");
         let file = [line(3), line(7), line(9)].concat();
-        // This is not a fault, even if retention or a rotation removed the records before the
-        // checkpoint.
+        // The checkpoint file contains the line of this copy, so there is no fault, even if
+        // retention or a rotation removed the records before the checkpoint.
         assert_eq!(memory.fault(file.as_bytes(), end(40, LOG)), None);
         assert_eq!(Remembered::new(Place::State, " \n"), None);
     }
@@ -140,8 +140,16 @@ mod tests {
         let verdict = |file: &str, end| memory.fault(file.as_bytes(), end).map(|it| it.verdict);
         assert_eq!(verdict(&line(3), end(4, LOG)), Some(Verdict::Truncated));
         assert_eq!(verdict("", None), Some(Verdict::Missing));
-        assert_eq!(verdict(&line(3), end(9, LOG)), Some(Verdict::Missing), "the checkpoint file was shortened");
-        assert_eq!(verdict(&line(3), end(9, Uuid::from_u128(6))), Some(Verdict::Forked), "another log");
+        assert_eq!(
+            verdict(&line(3), end(9, LOG)),
+            Some(Verdict::Missing),
+            "a shortened checkpoint file was not detected"
+        );
+        assert_eq!(
+            verdict(&line(3), end(9, Uuid::from_u128(6))),
+            Some(Verdict::Forked),
+            "another log was not detected"
+        );
         assert_eq!(
             verdict(line(7).trim_end(), end(9, LOG)),
             Some(Verdict::Missing),

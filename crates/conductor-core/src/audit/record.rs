@@ -85,7 +85,7 @@ pub struct CallFacts {
     pub pin: Option<Digest>,
     /// Keyed hash of the arguments.
     pub input_hash: InputHash,
-    /// The arguments without secrets; only with `detail = "full"`.
+    /// The arguments without secrets; only if `detail` in `[audit]` is `full`.
     pub input: Option<Value>,
     /// How the call was made, if not as `tools/call`.
     pub via: Option<Via>,
@@ -165,7 +165,7 @@ impl AnsweredBy {
 
 named_enum! {
     /// Events that are not calls.
-    #[expect(missing_docs, reason = "the wire names are self-explanatory")]
+    #[expect(missing_docs, reason = "the names explain themselves")]
     pub enum EventName {
         DaemonStart = "daemon.start",
         DaemonStop = "daemon.stop",

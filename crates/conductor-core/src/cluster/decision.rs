@@ -34,7 +34,7 @@ const MAX_BY: usize = 128;
 /// One open question, as a person on another rig sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are those of a record")]
+#[expect(missing_docs, reason = "the comments of `Record` explain these fields")]
 pub struct Question {
     pub id: Uuid,
     pub short: Short,
@@ -83,8 +83,8 @@ impl Question {
     /// Digest of the question and of the name of its rig. A decision contains this digest.
     pub fn digest(&self, rig: &str) -> Digest {
         let value = json!([rig, self]);
-        // All members have a canonical form. If a member had none, both rigs would hash the plain
-        // text and still get the same digest, because they run the same code.
+        // All members have a canonical form. If a member had no canonical form, both rigs would
+        // hash the plain text and still get the same digest, because they run the same code.
         Digest::of_json(&value).unwrap_or_else(|_| Digest::of(value.to_string().as_bytes()))
     }
 }
@@ -153,7 +153,7 @@ pub struct Decision {
 
 /// Why a decision has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum DecisionError {
     #[error("the message is not a decision: {0}")]
     Shape(String),

@@ -10,7 +10,7 @@ const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// Why a text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum KeyError {
     #[error("a public key has 56 characters and starts with U")]
     Public,
@@ -40,7 +40,8 @@ pub fn read_public(text: &str) -> Result<VerifyingKey, KeyError> {
     }
 }
 
-/// The text of a seed, from which both keys of a user derive. It is a secret.
+/// The text of a seed, from which the private key and the public key of a user are derived. The
+/// text is a secret.
 pub fn seed_text(key: &SigningKey) -> String {
     let mut bytes = vec![SEED | (USER >> 5), (USER & 31) << 3];
     bytes.extend_from_slice(&key.to_bytes());

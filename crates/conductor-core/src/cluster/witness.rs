@@ -120,7 +120,7 @@ impl Witness {
     fn claim(&mut self, seq: Seq, hash: Digest, source: &'static str) {
         match self.claims.get(&seq) {
             Some((known, _)) if *known != hash => {
-                let expected = format!("{known} as published first");
+                let expected = format!("{known}, which was published first");
                 self.faults.push(Fault::new(Verdict::Forked, seq, expected, format!("{hash} in {source}")));
             }
             Some(_) => {}

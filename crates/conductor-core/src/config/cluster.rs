@@ -1,5 +1,5 @@
-//! `[cluster]`: several rigs with one NATS server. Not here: the connection, and the keys of this
-//! rig (`secrets/`).
+//! `[cluster]`: several rigs (machines that run Conductor) with one NATS server. Not here: the
+//! connection, and the keys of this rig (`secrets/`).
 
 use super::form::{Form, filled, named, set, text};
 use super::reader::{Fields, Reader};

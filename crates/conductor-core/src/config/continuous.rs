@@ -9,7 +9,7 @@ use super::tree::Node;
 use super::trigger;
 use crate::mapping::{Continuous, Glue, Shape, Source, SourceKind, Takeover, Target};
 
-/// Default of `step`: the part of the value range that one detent of an encoder moves.
+/// Default of `step`: the change per detent of an encoder, as a share of the whole range.
 const DETENT: f64 = 1.0 / 128.0;
 
 /// Reads `source`, `glue` and `targets`. The caller reads the other keys of the row.

@@ -51,8 +51,7 @@ row! {
         enabled: bool = true, boolean(), "false";
         /// Name of a port that the daemon creates for other programs.
         virtual_port: Option<String> = None, text(1..=64).maybe(), "\"Conductor DAW\"";
-        /// Whether the daemon creates this device, with two ports: one is named like the alias, the
-        /// other `<alias> hand`.
+        /// Whether the daemon creates this device, with the ports `<alias>` and `<alias> hand`.
         loopback: bool = false, boolean(), "true";
         /// Whether `listen` may be an address that other machines can reach.
         allow_network: bool = false, boolean();
@@ -182,7 +181,8 @@ fn complete(mut device: Device, r: &mut Reader<'_>, f: &Fields<'_>) -> Device {
         && text.parse::<SocketAddr>().is_ok_and(|it| !it.ip().is_loopback())
     {
         let place = f.peek("listen").and_then(|it| it.place.clone());
-        let help = "anyone on the network could press these pads; if you want that, add allow_network = true";
+        let help =
+            "anyone on the network could press the controls of this device; to allow this, add allow_network = true";
         let message = format!("\"{text}\" can be reached from other machines");
         r.under("listen", |r| r.rule_help(&place, message, help.to_owned()));
     }
@@ -305,7 +305,7 @@ fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, p
             Some(format!("UsbTopology cannot match on {here}: only Linux reports where a device is plugged in"))
         }
         (Matcher::ControllerGuid(_), Protocol::Midi, _) => {
-            Some("ControllerGuid cannot match a MIDI port: only gamepads have one".to_owned())
+            Some("ControllerGuid cannot match a MIDI port: only gamepads have a GUID".to_owned())
         }
         (
             Matcher::ExactName(_)
@@ -360,7 +360,7 @@ section! {
 
 named_enum! {
     /// Kinds of MIDI messages that a filter can name.
-    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    #[expect(missing_docs, reason = "the names explain themselves")]
     pub enum MessageType {
         NoteOn = "NoteOn",
         NoteOff = "NoteOff",
@@ -403,7 +403,7 @@ row! {
 
 /// Address of a light; channels are 0-15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum FeedbackOut {
     /// A note, with the value as velocity.
     Note { channel: u8, note: u8 },
@@ -413,7 +413,7 @@ pub enum FeedbackOut {
 
 /// The state that a light shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum FeedbackFrom {
     /// On while this mode is active.
     Mode(String),

@@ -33,8 +33,8 @@ const HARMLESS: [&str; 10] = [
     "logging",
 ];
 
-/// Keys that make a device trusted: its events are treated as played by a person, or may have more
-/// effects.
+/// Keys that make a device trusted. Events of a trusted device are treated as played by a person,
+/// or may have more effects.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
 /// Keys of a trusted device that can change without a person's acceptance, because they do not

@@ -204,7 +204,7 @@ fn reachable(mut http: Http, r: &mut Reader<'_>, f: &Fields<'_>) -> Http {
         let help = "other machines can connect only if `hosts` contains the name of this machine; \
                     `conductor http pair` proposes names";
         let help = http.hosts.is_empty().then(|| help.to_owned());
-        let message = "every machine that can reach this address can try tokens";
+        let message = "every machine that can reach this address can try to guess a token";
         r.under("bind", |r| r.warn(&place("bind"), message.to_owned(), help));
     } else {
         let message = format!("{} can be reached from other machines", http.bind.ip());

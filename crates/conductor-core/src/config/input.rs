@@ -17,22 +17,22 @@ pub fn trigger(value: &Value, at: &str) -> Result<Trigger, Vec<Diagnostic>> {
     read(value, at, super::trigger::read)
 }
 
-/// Reads an action; `at` as for [`trigger`].
+/// Reads an action. For `at` see [`trigger`].
 pub fn action(value: &Value, at: &str) -> Result<Action, Vec<Diagnostic>> {
     read(value, at, super::action::read)
 }
 
-/// Reads a whole mapping row; `at` as for [`trigger`]. Does not check whether the id is unique.
+/// Reads a whole mapping row. Does not check whether the id is unique. For `at` see [`trigger`].
 pub fn mapping(value: &Value, at: &str) -> Result<Rule, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::mapping(r, node).held)
 }
 
-/// Reads a whole continuous row; `at` as for [`trigger`].
+/// Reads a whole continuous row. For `at` see [`trigger`].
 pub fn continuous(value: &Value, at: &str) -> Result<Continuous, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::continuous(r, node).held)
 }
 
-/// Reads a matcher of a device; `at` as for [`trigger`].
+/// Reads a matcher of a device. For `at` see [`trigger`].
 pub fn matcher(value: &Value, at: &str) -> Result<Matcher, Vec<Diagnostic>> {
     read(value, at, super::device::matcher)
 }

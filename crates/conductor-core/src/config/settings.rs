@@ -35,9 +35,9 @@ section! {
         double_tap_timeout_ms: u32 = 300, ms(), "250";
         /// Time in milliseconds after which a press is a long press.
         hold_threshold_ms: u32 = 2000, ms(), "1000";
-        /// Part of a stick's travel that is ignored.
+        /// Ignored part of a gamepad stick's travel.
         stick_deadzone: f64 = 0.1, number(0.0..=0.9), "0.2";
-        /// Part of a trigger's travel that is ignored.
+        /// Ignored part of a gamepad trigger's travel.
         trigger_deadzone: f64 = 0.1, number(0.0..=0.9), "0.05";
         /// Which ports are opened. `All`: those of configured devices, and up to `max_midi_ports`
         /// others. `Configured`: only those of configured devices.
@@ -61,7 +61,7 @@ section! {
 named_enum! {
     /// Which ports are opened.
     pub enum ListenMode {
-        /// All ports: those of configured devices, and up to `max_midi_ports` others.
+        /// All ports of configured devices, and up to `max_midi_ports` other ports.
         All = "All",
         /// Only the ports of configured devices.
         Configured = "Configured",
@@ -107,7 +107,7 @@ section! {
 
 named_enum! {
     /// Pattern of the lights on a controller.
-    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    #[expect(missing_docs, reason = "the names explain themselves")]
     pub enum LedScheme {
         Off = "off",
         Static = "static",
@@ -161,7 +161,7 @@ section! {
 named_enum! {
     /// The least severe level that is logged.
     #[derive(Default)]
-    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    #[expect(missing_docs, reason = "the names explain themselves")]
     pub enum LogLevel {
         Error = "error",
         Warn = "warn",

@@ -71,7 +71,7 @@ row! {
 
 /// The address of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum DatabasePlace {
     /// A file; the path is absolute or starts with `~/`.
     Sqlite { file: String },
@@ -265,8 +265,8 @@ pub(crate) fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], p
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // Anchor the pattern at both ends. Otherwise it would allow any text around its
-                // match.
+                // Anchor the pattern at both ends. An unanchored pattern would allow any text
+                // around its match.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(

@@ -225,7 +225,7 @@ pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
 pub type Selected = Option<(bool, u16)>;
 
 /// A value rendered for one target.
-#[allow(missing_docs, reason = "the field names are sufficient")]
+#[allow(missing_docs, reason = "the names of the fields explain themselves")]
 pub enum Sent {
     /// MIDI messages, in order. The longest sequence selects a parameter, sets both halves of its
     /// value, and deselects it.
@@ -354,7 +354,7 @@ mod tests {
             Passed::Nothing,
             "the knob kept control although the target was moved elsewhere"
         );
-        assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
+        assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "the knob did not take control after the crossing");
         // A relative knob continues from the target's value.
         let mut knob = State { read: Some(0.75), ..State::default() };
         knob.settle(Micros(0));
@@ -379,7 +379,7 @@ mod tests {
         let mut turn = |value: f64| state.pass(&glue, false, value, 0, Micros(0));
         assert_eq!(turn(0.1), Passed::Nothing);
         assert_eq!(turn(0.4), Passed::Nothing);
-        assert_eq!(turn(0.6), Passed::Now(0.6), "crossed");
+        assert_eq!(turn(0.6), Passed::Now(0.6), "the knob did not take control at the crossing");
         assert_eq!(turn(0.1), Passed::Now(0.1), "the target did not follow the knob after the crossing");
     }
 
@@ -392,8 +392,9 @@ mod tests {
             state.target_moved(target);
             let end = if up { 1.0 } else { 0.0 };
             let mut turns = 0;
-            // `Scale` reaches the target within one turn to an end. `CatchUp` gets closer with
-            // every move, so turn back and forth.
+            // With `Scale`, the knob and the target are equal after one turn to an end of the
+            // range. With `CatchUp`, their difference becomes smaller with every turn, so turn back
+            // and forth.
             for leg in [start, end, 1.0 - end, end, 1.0 - end, end] {
                 for part in 1..=50 {
                     let from = state.source.unwrap_or(start);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// One effect for the daemon to carry out.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields are named by their types")]
+#[allow(missing_docs, reason = "the types of the fields explain them")]
 pub enum Effect {
     /// A MIDI message for the output of a device. The message has taint and hops, because the port
     /// may lead back to an input of the engine.

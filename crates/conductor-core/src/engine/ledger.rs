@@ -9,7 +9,7 @@ use crate::gesture::PressId;
 use crate::mapping::table::RowId;
 use std::sync::Arc;
 
-/// The owner of an entry of the ledger. It decides when the entry ends.
+/// The owner of an entry of the ledger. The owner decides when the entry ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Press(PressId),
@@ -54,7 +54,8 @@ struct Entry {
 enum Cause {
     /// The entry's timer, or a release with this taint.
     Event(Taint),
-    /// A panic, a mute, a reload, a lost device or a lost client. None of them is a person's input.
+    /// A panic, a mute, a reload, a lost device or a lost client. None of these causes is a
+    /// person's input.
     Outside,
 }
 
@@ -76,7 +77,7 @@ pub struct Ledger {
     serial: u64,
 }
 
-/// The numbers of notes and keys that a panic released.
+/// How many notes and keys a panic released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     pub notes: usize,

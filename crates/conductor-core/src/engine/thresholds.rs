@@ -165,8 +165,8 @@ fn unthrottled(throttle_ms: Option<u32>, memory: &mut Memory, now: Micros) -> bo
     true
 }
 
-/// Time and direction of the last tick of an encoder, for acceleration, and its last absolute
-/// position.
+/// The time and the direction of the last tick of an encoder, for acceleration, and the last
+/// position of an absolute encoder.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ticks {
     position: Option<u8>,
@@ -203,8 +203,8 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
         EncoderMode::Absolute => {
             let moved = match ticks.position {
                 None => 0,
-                // At the end of its range, an endless knob can still be turned, but repeats the
-                // same value.
+                // An endless knob can be turned further when its value is at the end of the range.
+                // The knob then repeats the same value.
                 Some(127) if value == 127 => 1,
                 Some(0) if value == 0 => -1,
                 Some(before) => v - i32::from(before),
@@ -215,8 +215,8 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
     }
 }
 
-/// Multiplies the detents of fast turns: up to 8 times for ticks in one direction without a pause,
-/// and by 1 if the pause is 50 ms or longer.
+/// Multiplies the detents of fast turns. The factor is up to 8 for ticks in one direction without a
+/// pause, and 1 if the pause is 50 ms or longer.
 pub fn accelerate(encoder: &Encoder, ticks: &mut Ticks, detents: i32, now: Micros) -> i32 {
     if detents == 0 {
         return 0;
@@ -310,8 +310,8 @@ mod tests {
         let mut ticks = Ticks::default();
         let mut at = |ms: u64, detents: i32| accelerate(&encoder, &mut ticks, detents, Micros::from_ms(ms));
         assert_eq!(at(1000, 1), 1, "the first tick was accelerated");
-        assert_eq!(at(1000, 1), 8, "no pause at all");
-        assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
+        assert_eq!(at(1000, 1), 8, "a tick without a pause was not multiplied by 8");
+        assert_eq!(at(1025, 1), 5, "1 + 7/2 was not rounded half away from zero");
         assert_eq!(at(1075, 1), 1, "a tick after a pause of 50 ms was accelerated");
         assert_eq!(at(1076, -1), -1, "the acceleration continued after a change of direction");
         assert_eq!(at(1076, -1), -8);

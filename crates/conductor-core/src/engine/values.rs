@@ -117,7 +117,7 @@ impl Engine {
 
     // Rules with a gate: a window, an edge, a hysteresis and a throttle.
 
-    #[expect(clippy::too_many_arguments, reason = "the address of a control and its two values")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments are the address of a control and its two values")]
     fn gates(
         &mut self,
         event: &Event,
@@ -191,7 +191,7 @@ impl Engine {
 
     // Rules for encoders.
 
-    #[expect(clippy::too_many_arguments, reason = "the address of a control and its value")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments are the address of a control and its value")]
     fn encoders(
         &mut self,
         event: &Event,
@@ -390,7 +390,7 @@ impl Engine {
 
     // Continuous bindings.
 
-    #[expect(clippy::too_many_arguments, reason = "the address of a control and its value")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments are the address of a control and its value")]
     fn bind(
         &mut self,
         event: &Event,

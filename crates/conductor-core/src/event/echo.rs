@@ -93,7 +93,7 @@ impl Echo {
         self.blind_until.is_some() || self.sent.iter().any(|(_, sent)| *sent == key)
     }
 
-    /// Removes one stored copy of this message, and returns whether there was one. Each sent
+    /// Removes one stored copy of this message, and returns whether a copy was stored. Each sent
     /// message suppresses one echo, so a person can still play the same message.
     pub fn swallow(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);

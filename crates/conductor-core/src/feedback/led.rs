@@ -23,9 +23,9 @@ const WAVE_US: u64 = 2_000_000;
 const RAINBOW_US: u64 = 4_000_000;
 const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
-/// In each frame, one pad out of this many is lit.
+/// In each frame, on average one of this many pads is lit.
 const SPARKLE_OF: u64 = 8;
-/// The share of a spiral that is lit behind its head.
+/// The length of the lit part of a spiral, as a share of the whole spiral.
 const TAIL: f64 = 0.25;
 
 /// A pad with a light.
@@ -167,8 +167,8 @@ pub fn color(text: &str) -> Rgb {
     WORDS.iter().find(|it| it.0 == text).map_or(UNKNOWN, |it| it.1)
 }
 
-/// Every MIDI device that has an output and pads. The pads are those of its template, else the
-/// notes of its triggers.
+/// Every MIDI device that has an output and pads. The pads come from the device's template, or else
+/// from the notes of its triggers.
 pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices

@@ -131,8 +131,8 @@ impl Gestures {
     }
 
     /// Closes the window. The largest chord among the pressed keys fires; the other presses enter
-    /// the tap stage in order. `last` is the press after which no larger chord is possible. It may
-    /// complete a chord; otherwise it opens a new window.
+    /// the tap stage in order. `last` is the press after which no larger chord is possible. If this
+    /// press does not complete a chord, it opens a new window.
     pub(super) fn close_window<T: From<Deadline>>(
         &mut self,
         device: DeviceSlot,

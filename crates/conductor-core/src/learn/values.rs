@@ -288,7 +288,7 @@ fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: 
 fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
     const THRESHOLD: f64 = 0.5;
     /// Smaller values are ignored, because they can come from a resting thumb or from a movement of
-    /// the other axis.
+    /// the stick's other axis.
     const LEAST: f64 = 0.2;
     let mut guesses = Vec::new();
     for (direction, sign) in [("positive", 1.0), ("negative", -1.0)] {

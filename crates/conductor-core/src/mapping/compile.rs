@@ -1,5 +1,5 @@
-//! Compiles a configuration into the dense tables of [`table`](super::table). This is done when a
-//! configuration takes effect, never for an event.
+//! Compiles a configuration into the dense tables of [`table`](super::table). A configuration is
+//! compiled when it takes effect, never for an event.
 //!
 //! [`trigger_shape`] describes each kind of trigger, [`source_cell`] each kind of source.
 
@@ -391,8 +391,7 @@ struct TriggerShape {
     /// release; one cell per member of a chord.
     cells: Vec<usize>,
     window: Window,
-    /// The number of dimensions, except the channel, that the trigger restricts; see
-    /// [`Rank::slack`].
+    /// The number of conditions of the trigger, without the channel; see [`Rank::slack`].
     constraints: u8,
     /// The duration of a long press, or the timeout of a double tap or chord.
     time_ms: u32,

@@ -123,8 +123,8 @@ pub struct Rank {
     pub global: bool,
     /// Rules for a device come before rules for any device.
     pub any_device: bool,
-    /// 255 minus the number of restricted dimensions, so that rules with more restrictions sort
-    /// first.
+    /// 255 minus the number of conditions of the trigger, such as a channel, a narrow window or a
+    /// direction. So rules with more conditions sort first.
     pub slack: u8,
     /// The width of the window. Narrow windows come before wide windows.
     pub width: u16,
@@ -272,7 +272,7 @@ const SOURCE_SINGLE: usize = SOURCE + 128 + 32 + 128;
 /// The kinds of cells. The value of a kind is the index of its first cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-#[allow(missing_docs, reason = "the names are sufficient")]
+#[allow(missing_docs, reason = "the names explain themselves")]
 pub enum Kind {
     Press = 0,
     Release = KEYS,

@@ -156,7 +156,7 @@ serde_as_text!(Short);
 
 /// Why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error messages explain the variants")]
 pub enum BadRecord {
     #[error("a short id has eight characters, such as 7F3K-Q2WD")]
     Short,
@@ -241,7 +241,7 @@ pub struct Record {
 impl Record {
     /// An open request for one call. For other kinds of records, the caller then changes the
     /// members that differ.
-    #[expect(clippy::too_many_arguments, reason = "these members have no default")]
+    #[expect(clippy::too_many_arguments, reason = "each argument is a member without a default")]
     pub(super) fn new(
         id: Uuid,
         principal: Principal,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// One change of a plan.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "named like the arguments of the tool")]
+#[expect(missing_docs, reason = "the fields have the names of the tool's arguments")]
 pub enum Change {
     CreateMapping {
         mode: String,

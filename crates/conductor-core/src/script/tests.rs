@@ -30,7 +30,7 @@ struct Planned {
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     step: usize,
-    /// How much of the current line reaches the disk, as a fraction of 255.
+    /// How much of the current line reaches the disk; 255 is the whole line.
     torn: u8,
 }
 

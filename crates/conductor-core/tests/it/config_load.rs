@@ -418,7 +418,10 @@ fn caps_on_actions() {
         let sequences = vec![format!("{{ type = \"Sequence\", actions = [{delays}] }}"); outer].join(", ");
         format!("{{ type = \"Sequence\", actions = [{sequences}] }}")
     };
-    assert!(config::load(&row("{ type = \"Note\", note = 1 }", &wide(5, 50))).valid(), "256 parts");
+    assert!(
+        config::load(&row("{ type = \"Note\", note = 1 }", &wide(5, 50))).valid(),
+        "an action with 256 parts was refused"
+    );
     let loaded = config::load(&row("{ type = \"Note\", note = 1 }", &wide(4, 63)));
     assert_eq!(only_fault(&loaded).message, "this action has more than 256 parts");
 }

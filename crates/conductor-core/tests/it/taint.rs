@@ -139,10 +139,10 @@ fn one_tainted_event_of_several_taints_what_they_do_together() {
             gesture(&mut stage, a, b);
             stage.typed()
         };
-        assert_eq!(typed(Taint::Clean, Taint::Clean), 1, "{name} by hand");
+        assert_eq!(typed(Taint::Clean, Taint::Clean), 1, "{name} with clean events did not fire exactly once");
         for taint in [Taint::Network, Taint::Virtual, Taint::Tool] {
-            assert_eq!(typed(taint, Taint::Clean), 0, "{name}, first {taint:?}");
-            assert_eq!(typed(Taint::Clean, taint), 0, "{name}, second {taint:?}");
+            assert_eq!(typed(taint, Taint::Clean), 0, "{name} fired although its first event was {taint:?}");
+            assert_eq!(typed(Taint::Clean, taint), 0, "{name} fired although its second event was {taint:?}");
         }
     }
 }
@@ -162,16 +162,16 @@ fn what_is_sent_later_has_the_taint_of_its_cause() {
     for taint in [Taint::Clean, Taint::Network, Taint::Virtual, Taint::Tool] {
         let mut stage = Stage::new();
         stage.on(taint, 55).pass(2000).off(taint, 55);
-        assert_eq!(stage.sent(), [taint], "a held note and its end");
+        assert_eq!(stage.sent(), [taint], "the taint of a held note or of its end is wrong");
         stage.on(taint, 56).off(taint, 56).pass(2000);
-        assert_eq!(stage.sent(), [taint], "a note that ends by itself");
+        assert_eq!(stage.sent(), [taint], "the taint of a note that ends automatically is wrong");
         stage.on(taint, 57).off(taint, 57).pass(5000);
-        assert_eq!(stage.sent(), [taint], "delays and repetitions");
+        assert_eq!(stage.sent(), [taint], "the taint after a delay or a repetition is wrong");
         for value in [1, 2] {
             stage.play(taint, Body::Cc { channel: 0, controller: 20, value });
         }
         stage.pass(500);
-        assert_eq!(stage.sent(), [taint], "a value and the delayed value after it");
+        assert_eq!(stage.sent(), [taint], "the taint of a value or of a delayed value is wrong");
     }
 }
 

@@ -51,7 +51,7 @@ impl Transaction<'_> {
         if let Some((w, h)) = new.size
             && !(w > 0.0 && h > 0.0 && w <= MAX_COORDINATE && h <= MAX_COORDINATE)
         {
-            return Err(bad("size", "width and height must be above 0"));
+            return Err(bad("size", "width and height must be above 0 and at most 1000000"));
         }
         if let Some(name) = &new.varname {
             self.check_name(id, name, None)?;
@@ -191,8 +191,8 @@ impl Transaction<'_> {
         let facts = shape.facts();
         let (before, after) = shape.close();
         let face = Face { key, before: Chunk::owned(before), after: after.map_or(Chunk::EMPTY, Chunk::owned), facts };
-        // Insert the box in front of the boxes that it covers; if it covers none, append it so that
-        // no index changes.
+        // Insert the box in front of the boxes that it covers. If the box covers no other box,
+        // append it so that no index changes.
         let in_front_of = self.first_covered(id, &rect)?;
         if in_front_of.is_some() {
             let key = face.key.clone();

@@ -204,7 +204,7 @@ impl Transaction<'_> {
         let old = self.object(id, slot)?.rect();
         let (w, h) = size.unwrap_or((old.w, old.h));
         if !(w > 0.0 && h > 0.0 && w <= MAX_COORDINATE && h <= MAX_COORDINATE) {
-            return Err(bad("size", "width and height must be above 0"));
+            return Err(bad("size", "width and height must be above 0 and at most 1000000"));
         }
         let rect = Rect::new(position.x, position.y, w, h);
         if rect == old {

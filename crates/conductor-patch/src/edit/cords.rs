@@ -95,7 +95,8 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let label = object.label().to_owned();
         let facts = &object.face.facts;
-        // Use the counts in the file if it contains both: computing the ports is slower.
+        // If the file contains both port counts of the box, use these counts, because computing the
+        // ports is slower.
         let (inlets, outlets, exact) = match (facts.inlets, facts.outlets) {
             (Some(inlets), Some(outlets)) => (Some(inlets), Some(outlets), true),
             _ => {

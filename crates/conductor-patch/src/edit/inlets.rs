@@ -53,7 +53,7 @@ fn gates(canvas: &Canvas) -> Gates {
 }
 
 impl Transaction<'_> {
-    /// The gates before an edit. None when the edit cannot change a gate, or when the canvas is the
+    /// The gates before an edit. `None` if the edit cannot change a gate, or if the canvas is the
     /// root.
     pub(super) fn gates_before(&self, id: &CanvasId, op: &Op) -> Option<Gates> {
         id.parent()?;

@@ -135,8 +135,8 @@ fn bravoh_daw_reads_what_was_written() {
         let file = as_file(&after);
         let seen = bravoh_daw::parse(file.path()).expect(&name);
         assert!(seen.daw.contains("Ableton"), "{name}: {}", seen.daw);
-        // The reader returns the stored tempo and ignores the envelope. They are equal unless the
-        // tempo is automated.
+        // The reader returns the stored tempo and ignores the envelope. The stored tempo is the
+        // real tempo unless the tempo is automated.
         if doc.plan(&[LiveEdit::SetTempo { bpm: 97.25 }]).is_ok() {
             assert_eq!(seen.bpm, Some(97.25), "{name}");
         }

@@ -88,8 +88,8 @@ fn key(note: &Note) -> (u8, u64) {
 
 /// Sorts notes by pitch and time, and resolves overlaps of one pitch as Live does. If two notes
 /// have the same start, the later note in the list is kept. A note that overlaps the next note is
-/// shortened to end at the start of the next note. Two notes that were both stored before are not
-/// changed.
+/// shortened to end at the start of the next note. If the clip already contained both notes, the
+/// overlap stays.
 fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
     let mut adjusted = 0;
     let mut place: HashMap<(u8, u64), usize> = HashMap::with_capacity(list.len());

@@ -113,7 +113,7 @@ fn recorded_exchanges_hold() {
             let (ours, theirs) = match params["uri"].as_str() {
                 Some(uri) => {
                     // The recorded notes resource ignored the limit of 400 and was truncated to
-                    // invalid JSON. Ours has the same limit as the tool.
+                    // invalid JSON. The resource of this crate has the same limit as the tool.
                     let text = result["contents"][0]["text"].as_str();
                     let theirs = text.map(|t| serde_json::from_str::<Value>(t).ok());
                     let Some(theirs) = (match theirs {
@@ -169,7 +169,7 @@ fn recorded_exchanges_hold() {
     println!("{steps} recorded steps passed");
 }
 
-/// The `keys` of a recorded result that are missing in ours. `/a/*/b` means that at least one
+/// The `keys` of a recorded result that are missing in `ours`. `/a/*/b` means that at least one
 /// element of `a` has `b`.
 fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
     fn has(value: &Value, path: &[&str]) -> bool {
@@ -184,8 +184,8 @@ fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
     keys.filter(|k| !has(ours, &k.split('/').skip(1).collect::<Vec<_>>())).map(str::to_owned).collect()
 }
 
-/// The same test without the recordings: calls, keys and codes. For clones of the repository
-/// without the complete recordings.
+/// Compares calls, keys and codes with a digest of the recordings. This test also runs in clones of
+/// the repository without the complete recordings.
 #[test]
 fn the_digest_of_the_exchanges_holds() {
     let digest: Value = serde_json::from_str(include_str!("../golden-digest.json")).expect("json");

@@ -80,7 +80,10 @@ fn a_list_of_edits_is_one_entry_and_all_or_nothing() {
     let mut set = OpenSet::new(small());
     let before = set.document().to_xml();
     let bad = [tempo(90.0), replace_notes("track:9/clip:0", &[])];
-    assert_eq!(set.apply(&bad, &free()).expect_err("second edit").code().as_str(), "STALE_REFERENCE");
+    assert_eq!(
+        set.apply(&bad, &free()).expect_err("a list with a bad second edit was accepted").code().as_str(),
+        "STALE_REFERENCE"
+    );
     assert_eq!(set.document().to_xml(), before);
     set.apply(&[tempo(90.0), replace_notes(BEAT, &[]), delete("track:1")], &free()).expect("three edits");
     let undone = set.undo(1, &free()).expect("undo");

@@ -45,7 +45,8 @@ fn param() -> impl Strategy<Value = PathId> {
     (owner, part).prop_map(|(owner, part)| path(&format!("{owner}/{part}")))
 }
 
-/// Only numbers that are exact in binary: JSON parsers may round the last digit of other numbers.
+/// Generates only numbers that are exact in binary, because JSON parsers may round the last digit
+/// of other numbers.
 fn edit() -> impl Strategy<Value = LiveEdit> {
     let window = prop::option::of((0_u32..8, 1_u32..8).prop_map(|(from, length)| NoteWindow {
         from_beat: f64::from(from),
@@ -196,7 +197,7 @@ proptest! {
         let (mut walked, mut offset) = (Vec::new(), Some(0));
         while let Some(at) = offset {
             let page = set.document().notes(clip, NoteQuery { offset: Some(at), ..NoteQuery::default() }).expect("page");
-            let conductor_set::Notes::Listed { notes, next_offset, .. } = page else { panic!("a page") };
+            let conductor_set::Notes::Listed { notes, next_offset, .. } = page else { panic!("the reply is not a page") };
             walked.extend(notes);
             offset = next_offset;
         }

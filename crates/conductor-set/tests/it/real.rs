@@ -112,9 +112,9 @@ fn line_ends_stay_as_they_are() {
         }
         let text = set.document().to_xml();
         if crlf {
-            assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{name}: bare LF");
+            assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{name}: the text contains a bare LF");
         } else {
-            assert!(!text.contains('\r'), "{name}: CR");
+            assert!(!text.contains('\r'), "{name}: the text contains a CR");
         }
     }
 }

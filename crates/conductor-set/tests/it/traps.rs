@@ -537,7 +537,11 @@ fn devices_are_cloned_from_donors_only() {
     assert_eq!(names, ["EQ Eight", "Reverb", "Compressor"]);
     assert_eq!(check(set.document()), []);
     assert_eq!(code(&doc, insert("track:0", "Serum", 0)), "SDK_REJECTED");
-    assert_eq!(code(&doc, insert("track:2", "Instrument Rack", 0)), "SDK_REJECTED", "an instrument on an audio track");
+    assert_eq!(
+        code(&doc, insert("track:2", "Instrument Rack", 0)),
+        "SDK_REJECTED",
+        "an audio track accepted an instrument"
+    );
     let error = refused(&doc, insert("track:0", "Wavetable", 0));
     assert_eq!(error.code().as_str(), "UNSUPPORTED");
     assert!(error.hint().contains("EQ Eight"), "the hint does not list the devices of the Set: {}", error.hint());

@@ -338,7 +338,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     peer.say("90 3d 64");
     until("the mode is switched", || (studio.status()["current_mode"] == "Mix").then_some(()));
     let why = is_held_back(studio, &mark, "a port of another program", || peer.say("90 3e 64"));
-    assert_eq!(why, "the input is virtual and not trusted; set trusted = true on the device if only a person plays it");
+    assert_eq!(why, "any program can send to this port; if only a person plays the device, set trusted = true on it");
     let told = studio.call("conductor_explain", json!({ "event": "on:62@100", "device": "peer" }));
     assert_eq!(
         (&told["verdict"], told["reason"].as_str().unwrap().contains("trusted = true")),

@@ -322,15 +322,15 @@ fn missing_segments() {
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert_eq!(report.begins_at, Some((2, 5)));
     log.segments.remove(0);
-    assert_eq!(log.verdict(), Verdict::Missing, "the second segment is missing, and no record reports its removal");
+    assert_eq!(log.verdict(), Verdict::Missing, "a missing segment was not detected");
 }
 
 #[test]
 fn checkpoints_that_lag_were_removed() {
     let mut log = Log::new();
-    assert_eq!(log.verdict(), Verdict::Intact, "killed between the first line and its checkpoint");
+    assert_eq!(log.verdict(), Verdict::Intact, "one record without a checkpoint was refused");
     log.records(1);
-    assert_eq!(log.verdict(), Verdict::Missing, "two records and no checkpoint");
+    assert_eq!(log.verdict(), Verdict::Missing, "two records without a checkpoint were accepted");
     log.checkpoint().records(512);
     assert_eq!(log.verdict(), Verdict::Intact);
     log.records(1);
@@ -437,7 +437,7 @@ fn resume_walks_the_last_segment_alone() {
     log.records(4).checkpoint();
     let (number, bytes) = log.segments.last().expect("a segment");
     let line = log.lines()[0].clone();
-    let (links, _) = line::read(line.trim_ascii_end()).expect("a good line");
+    let (links, _) = line::read(line.trim_ascii_end()).expect("the line is invalid");
     let prev = links.prev.and_then(|text| Digest::from_text(text.as_bytes()));
     let anchors = Anchors::read(log.checkpoints.as_bytes(), &key(1).verifying_key());
     let mut verifier = Verifier::resume(anchors, number - 1, first, prev);
