@@ -293,8 +293,8 @@ impl OwnerHandle {
         self.ask(|reply| Request::At(time, reply)).await
     }
 
-    /// Starts MIDI learn for a limited time: played events are collected instead of mapped. It ends
-    /// with the connection of `client`, if there is one.
+    /// Starts MIDI learn for a limited time: played events are collected instead of mapped. The
+    /// session also ends with the connection of `client`, if there is one.
     pub async fn learn_start(
         &self,
         timeout_ms: u32,

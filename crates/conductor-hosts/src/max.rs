@@ -414,7 +414,8 @@ impl Plan<'_> {
         was: &BoxView<'_>,
         is: &BoxView<'_>,
     ) -> Result<(), ToolError> {
-        let key = self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box is unknown"))?;
+        let key =
+            self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box has no key in the bridge"))?;
         if was.text() != is.text() {
             self.push(within, json!({ "op": "text", "key": key, "text": is.text() }));
         }

@@ -190,7 +190,7 @@ impl ApprovalQueue {
         }
         let store = Arc::clone(&self.store);
         let end = move || {
-            // If the disk is full, the approvals end at their own time.
+            // If the change cannot be stored, the approvals end when they expire.
             let _ = store.change(|pending| ended.iter().filter(|id| pending.end_approval(**id)).count());
         };
         match tokio::runtime::Handle::try_current() {
@@ -235,7 +235,8 @@ impl ApprovalQueue {
     async fn report_decision(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
         let mut detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
         let person: Option<Principal> = by.parse().ok();
-        // A person on another rig is not a principal of this rig.
+        // A person on another rig is not a principal of this rig, so the record's detail names the
+        // person.
         if person.is_none() {
             detail["by"] = by.into();
         }

@@ -488,8 +488,8 @@ mod tests {
                     store = Arc::new(opened);
                 }
                 let begun = store.begin(wanted("demo", 1), |_| false);
-                // After a restart, a shortened or removed journal cannot be distinguished from an
-                // older one.
+                // After a restart, only an edited journal is detected. A shortened or removed
+                // journal looks like an earlier state of the store.
                 let noticed = !restart || edit == "edit";
                 assert_eq!(matches!(begun, Err(Refused::Damaged)), noticed, "{edit}, restart {restart}");
             }

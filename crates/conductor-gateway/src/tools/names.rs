@@ -96,7 +96,8 @@ impl Toolset {
         Ok(Self::Some(chosen))
     }
 
-    /// This toolset without the tools of another one, and without tools that have an effect.
+    /// This toolset without the tools of `without`. With `read_only`, tools that have an effect are
+    /// removed too.
     #[must_use]
     pub fn less(self, without: Option<Self>, read_only: Option<ReadOnly>) -> Self {
         if without.is_none() && read_only.is_none() {
