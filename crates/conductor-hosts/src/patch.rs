@@ -184,7 +184,8 @@ pub struct Patches {
     voice: Voice,
     /// The hosts of running programs.
     driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
-    /// Approvals since the daemon started: the id or file of a patch, and the digest of its reach.
+    /// Approvals since the daemon started: the id or file of a patch, and the digest of its reach
+    /// (see `reach`).
     approved: Mutex<HashSet<(String, Digest)>>,
     /// Locked for writing during a save, and for reading while a program receives a patch, so that
     /// the program loads the same files that were checked. Lock order: lock this before a patch.

@@ -838,7 +838,7 @@ fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
         assert!(log.started().synced(ended(300)).is_ok());
     }
     // A rollback of the log together with all places that store its last checkpoint is not
-    // detected. The help text states this.
+    // detected. The help text of `audit verify` states this.
     let log = TestLog::new();
     work(&log, 0);
     let old = log.copied();

@@ -51,7 +51,7 @@ pub struct ApprovalQueue {
     sessions: Mutex<Sessions>,
 }
 
-/// The connections of questions and session grants.
+/// The connections of open questions, and of approvals for a session.
 #[derive(Default)]
 struct Sessions {
     /// The connection that asked each open question.
@@ -282,8 +282,8 @@ impl Given {
         &self.present
     }
 
-    /// The state that a person saw and approved. `None` for a grant, because a grant is given
-    /// before the state is known.
+    /// The state that a person saw and approved. `None` for a grant (an approval that was given in
+    /// advance), because the state was not known then.
     pub fn seen_state(&self) -> Option<Digest> {
         match self.reference.channel {
             AnsweredBy::Person(_) => self.present.state,

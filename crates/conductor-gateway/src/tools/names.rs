@@ -61,7 +61,8 @@ pub enum ReadOnly {
 
 impl ReadOnly {
     fn has(self, tool: &Tool) -> bool {
-        // A tool that runs other tools can run the tools of this toolset only.
+        // A tool that runs other tools stays too, because it can run the tools of this toolset
+        // only.
         tool.tier == Tier::ReadOnly
             || tool.availability == Availability::Always
             || tool.runs_tools()

@@ -467,9 +467,9 @@ fn write(
     })
 }
 
-/// Updates the standing grants after a plan was applied. The calls of a mapping with constant
-/// arguments are granted as long as the mapping stays unchanged. Removed and changed mappings lose
-/// their grants.
+/// Updates the standing grants (approvals that were given in advance) after a plan was applied. The
+/// calls of a mapping with constant arguments are granted as long as the mapping stays unchanged.
+/// Removed and changed mappings lose their grants.
 fn settle_grants(
     studio: &Studio,
     by: &Principal,
