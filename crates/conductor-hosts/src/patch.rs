@@ -936,8 +936,8 @@ impl Patches {
         Ok(Some(warning))
     }
 
-    /// Closes a patch. Fails if it has unsaved edits, unless `discard` is set. Returns the number
-    /// of lost undo steps.
+    /// Closes a patch. Fails if it has unsaved edits, unless `discard` is set. Returns the id of
+    /// the patch and the number of lost undo steps.
     pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
         let open = self.root(patch_id)?;
         if patch_id.contains('/') {

@@ -735,7 +735,8 @@ async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Targ
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }
 
-/// Whether calls to this tool can be undone. `None` if that depends on the call.
+/// The sentence about undo in the client's dialog. `None` if the tool stores no old state and
+/// destroys nothing.
 fn undo(tool: &Tool) -> Option<&'static str> {
     if tool.undoable {
         Some("Can be undone")

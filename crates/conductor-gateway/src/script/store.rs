@@ -295,7 +295,8 @@ impl JournalFile {
         self.bytes.saturating_add(bytes) < MAX_JOURNAL_BYTES
     }
 
-    /// Writes one line. After a failure, the script must end.
+    /// Adds one line to the journal. `Durable::Now` writes the line, and all lines before it, to
+    /// the disk. After a failure, the script must end.
     pub fn write(&mut self, line: &Line, durable: Durable) -> io::Result<()> {
         let bytes = self.sealer.write(line).map_err(io::Error::other)?;
         self.bytes += bytes.len();

@@ -470,7 +470,8 @@ fn defer_cancellation() {
 }
 
 impl NotificationHandler for Notices {
-    /// The owner closes the client as soon as it receives the announcement.
+    /// The owner closes the client as soon as it receives the announcement, so `defer_cancellation`
+    /// is called first.
     unsafe fn shutdown(&mut self, _: ClientStatus, _: &str) {
         defer_cancellation();
         self.alive.store(false, Ordering::Release);

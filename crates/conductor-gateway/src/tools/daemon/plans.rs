@@ -239,7 +239,8 @@ pub async fn make_plugin(
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
-/// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
+/// Drafts a change to the HTTP tokens, or to the keys of other rigs, in `config.toml` and stores
+/// the plan.
 pub async fn make_token(
     cx: &Context,
     list: plan::RowList,
