@@ -561,7 +561,7 @@ fn refused(error: &Json) -> ToolError {
         "BAD_INPUT" => {
             ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
         }
-        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
+        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave this edit out, or use host \"document\"."),
         "TIMEOUT" => {
             ToolError::new(Code::Timeout, text).hint("Repeat the call; it was not executed.").effect(Effect::None)
         }

@@ -392,7 +392,7 @@ impl Patches {
         if let Some(text) = &names {
             match document.take_names(text) {
                 Ok(unmatched) => notes.extend(unmatched.into_iter().map(|it| {
-                    format!("no box has the text {:?} any more, so its name {:?} was removed", it.text, it.name)
+                    format!("no box has the text {:?} any more, so the name {:?} was removed", it.text, it.name)
                 })),
                 Err(fault) => notes.push(format!("the side file with names was not read: {fault}")),
             }
