@@ -53,7 +53,7 @@ function eachBox(patcher, work) {
   }
 }
 
-// Whether the patcher is the bridge itself.
+// Whether the patcher is the bridge's own patch.
 function ownWindow(patcher) {
   for (var box = patcher.firstobject; box; box = box.nextobject) if (String(box.varname || "") === "conductor_v8") return true;
   return false;

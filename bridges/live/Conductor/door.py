@@ -178,7 +178,8 @@ class Door(object):
                 if fault.errno not in AGAIN:
                     self._log("accept: %s" % fault)
                 return
-            # Read first: if the old client has disconnected since the last tick, the new client is not a second client.
+            # Read first, to notice whether the old client has disconnected since the last tick. If so, the new client
+            # is accepted.
             if self._client is not None:
                 try:
                     self._read()

@@ -28,8 +28,8 @@ class Box {
     const ports = CLASSES[name];
     this.maxclass = !ports ? "jbogus" : UI.includes(name) ? name : "newobj";
     this.fixed = ports || [0, 0];
-    // These names are the names in patch files. It is not known which of them a running Max lists
-    // as attributes.
+    // `comment` and `index` are the names in patch files. It is not known whether a running Max
+    // lists them as attributes.
     if (name === "inlet" || name === "outlet") Object.assign(this.attributes, { comment: "", index: 0 });
     if (this.maxclass !== name) this.text = words.join(" ");
     this.inside = name === "p" || name === "patcher" ? this.inside || new FakePatcher() : null;

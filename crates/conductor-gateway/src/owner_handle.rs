@@ -34,7 +34,7 @@ pub enum Request {
     SwitchMode {
         /// If absent, the window rules select the mode again.
         mode: Option<String>,
-        /// The taint of the caller.
+        /// The taint of the caller: whether a person caused the request.
         by: Taint,
         reply: Reply<Result<Switched, ToolError>>,
     },
@@ -147,7 +147,7 @@ pub struct Standing {
     pub mode: String,
     pub muted: bool,
     pub absent: bool,
-    /// The taint of all events of the device.
+    /// The taint of all events of the device: whether a person causes them.
     pub taint: Taint,
 }
 
@@ -215,8 +215,8 @@ impl OwnerHandle {
         self.modes.load_full()
     }
 
-    /// Without a mode, the window rules select the mode again. `by` is the taint of the caller.
-    /// Lights that change with the mode get the same taint.
+    /// Without a mode, the window rules select the mode again. `by` is the taint of the caller:
+    /// whether a person caused the request. Lights that change with the mode get the same taint.
     pub async fn switch_mode(&self, mode: Option<String>, by: Taint) -> Result<Switched, ToolError> {
         self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
     }
@@ -293,8 +293,8 @@ impl OwnerHandle {
         self.ask(|reply| Request::At(time, reply)).await
     }
 
-    /// Starts MIDI learn for a limited time: played events are collected instead of mapped. It ends
-    /// with the connection of `client`, if there is one.
+    /// Starts MIDI learn for a limited time: played events are collected instead of mapped. The
+    /// session also ends with the connection of `client`, if there is one.
     pub async fn learn_start(
         &self,
         timeout_ms: u32,

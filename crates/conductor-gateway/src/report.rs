@@ -404,7 +404,7 @@ impl Bindings {
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceSwitched {
-    /// As in the arguments.
+    /// The given device.
     pub device_id: String,
     /// False if the device is muted now.
     pub enabled: bool,

@@ -49,7 +49,7 @@ impl Execution {
         self.copies.clone()
     }
 
-    /// Notes that the present call in a dry run would have needed an approval.
+    /// Notes that the current call of a dry run would have needed an approval.
     pub fn would_ask(&self) {
         self.asks.store(true, Ordering::Release);
     }

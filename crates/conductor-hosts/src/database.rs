@@ -294,7 +294,7 @@ fn text(text: &str) -> Value {
 fn without_password(url: &str) -> String {
     match reqwest::Url::parse(url) {
         Ok(mut url) => {
-            // This fails only for an address that cannot contain a password.
+            // `set_password` fails only for an address that cannot contain a password.
             let _ = url.set_password(None);
             url.to_string()
         }

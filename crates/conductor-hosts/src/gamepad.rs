@@ -72,7 +72,7 @@ impl Gamepads {
             theirs.alive.store(false, Ordering::Release);
         };
         thread::Builder::new().name(NAME.into()).spawn(run).map_err(|error| refused(error.to_string()))?;
-        let answer = started.recv().map_err(|_| refused("the listening thread ended".into()))?;
+        let answer = started.recv().map_err(|_| refused("the gamepad thread ended while it was starting".into()))?;
         answer.map_err(refused)?;
         Ok(Gamepads { shared })
     }

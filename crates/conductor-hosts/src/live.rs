@@ -749,7 +749,7 @@ mod tests {
     #[test]
     fn a_root_in_the_persons_folder_works_with_any_conductor_home() {
         let config = conductor_core::config::Live { file_roots: vec!["~/Music".into()], ..Default::default() };
-        // This adds a drive on Windows, where the path would otherwise not be absolute.
+        // `absolute` adds a drive on Windows, where a path without a drive is not absolute.
         let ada = std::path::absolute("/home/ada").unwrap();
         for home in [std::path::absolute("/srv/studio").unwrap(), ada.join(".conductor")] {
             let settings = Settings::of_config(&home, Some(&ada), &config);

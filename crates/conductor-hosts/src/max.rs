@@ -414,7 +414,8 @@ impl Plan<'_> {
         was: &BoxView<'_>,
         is: &BoxView<'_>,
     ) -> Result<(), ToolError> {
-        let key = self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box is unknown"))?;
+        let key =
+            self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box has no key in the bridge"))?;
         if was.text() != is.text() {
             self.push(within, json!({ "op": "text", "key": key, "text": is.text() }));
         }
@@ -560,7 +561,7 @@ fn refused(error: &Json) -> ToolError {
         "BAD_INPUT" => {
             ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
         }
-        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
+        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave this edit out, or use host \"document\"."),
         "TIMEOUT" => {
             ToolError::new(Code::Timeout, text).hint("Repeat the call; it was not executed.").effect(Effect::None)
         }

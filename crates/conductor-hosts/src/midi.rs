@@ -97,8 +97,8 @@ pub struct PortInfo {
     pub guid: Option<String>,
     /// Whether the platform reports the port as a real device. Ports of programs are not hardware.
     pub is_hardware: bool,
-    /// Incremented when the port was replaced by one with the same id between two scans. Handles
-    /// opened before that are dead.
+    /// Incremented when the port was replaced by another port with the same id between two scans.
+    /// Handles opened before the replacement are dead.
     pub generation: u64,
 }
 

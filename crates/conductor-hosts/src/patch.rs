@@ -184,7 +184,8 @@ pub struct Patches {
     voice: Voice,
     /// The hosts of running programs.
     driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
-    /// Approvals since the daemon started: the id or file of a patch, and the digest of its reach.
+    /// Approvals since the daemon started: the id or file of a patch, and the digest of its reach
+    /// (see `reach`).
     approved: Mutex<HashSet<(String, Digest)>>,
     /// Locked for writing during a save, and for reading while a program receives a patch, so that
     /// the program loads the same files that were checked. Lock order: lock this before a patch.
@@ -391,7 +392,7 @@ impl Patches {
         if let Some(text) = &names {
             match document.take_names(text) {
                 Ok(unmatched) => notes.extend(unmatched.into_iter().map(|it| {
-                    format!("no box has the text {:?} any more, so its name {:?} was removed", it.text, it.name)
+                    format!("no box has the text {:?} any more, so the name {:?} was removed", it.text, it.name)
                 })),
                 Err(fault) => notes.push(format!("the side file with names was not read: {fault}")),
             }
@@ -935,8 +936,8 @@ impl Patches {
         Ok(Some(warning))
     }
 
-    /// Closes a patch. Fails if it has unsaved edits, unless `discard` is set. Returns the number
-    /// of lost undo steps.
+    /// Closes a patch. Fails if it has unsaved edits, unless `discard` is set. Returns the id of
+    /// the patch and the number of lost undo steps.
     pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
         let open = self.root(patch_id)?;
         if patch_id.contains('/') {

@@ -322,8 +322,8 @@ impl Shared {
             .map_err(|fault| offline(&format!("it did not write a patch: {fault}")))
     }
 
-    /// The folders that Pd may read and write. Folders in the Conductor home, or around it, are
-    /// left out, because they would expose the configuration and the tokens.
+    /// The folders that Pd may read and write. Configured folders that are in the Conductor home or
+    /// contain it are left out, because they would expose the configuration and the tokens.
     fn folders(&self) -> Vec<PathBuf> {
         let own = self.home.join("patches");
         // The folder must exist, because only existing folders can be granted to Pd.

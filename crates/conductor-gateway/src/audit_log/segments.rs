@@ -54,7 +54,7 @@ pub(super) struct Waiter {
 pub(super) struct Down {
     pub reason: UnavailableError,
     pub since_ms: u64,
-    /// The time of the next attempt. `None` if only a person can recover the log.
+    /// The time of the next attempt to recover the log. `None` if only a person can recover it.
     pub retry_at_ms: Option<u64>,
     /// Whether a sync has failed. If so, the content of the segment on the disk is unknown, and no
     /// more records are written to it.
@@ -91,7 +91,8 @@ pub(super) struct Segments {
     pub rotated: Vec<Arc<dyn LogFile>>,
     pub directory_dirty: bool,
     pub durable: Option<Head>,
-    /// The last record that a witness of the log must have. After a start, the last record.
+    /// The last record that a witness of the log must have. At the start of the daemon, this is the
+    /// last record of the log.
     pub last_published: Option<Seq>,
     pub dirty_since_ms: Option<u64>,
     pub waiters: VecDeque<Waiter>,

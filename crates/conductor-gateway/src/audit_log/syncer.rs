@@ -92,8 +92,8 @@ impl Syncer {
         if !due {
             return;
         }
-        // Retry the checkpoints first: recovery writes one record per second, and each record would
-        // increase the lag.
+        // Write the missing checkpoints before recovery, because each recovery appends a record,
+        // which needs a checkpoint too.
         if lagging {
             self.checkpoint(now);
         }
@@ -292,7 +292,8 @@ impl Syncer {
         }
     }
 
-    /// Marks the log as down before the verifier would report removed checkpoints.
+    /// Marks the log as down if too many records have no checkpoint. If more records were appended,
+    /// the verifier would report removed checkpoints.
     fn stop_before_lag(&self, reason: &str) {
         let mut segments = self.shared.segments();
         if segments.is_lagging() && segments.down.is_none() {

@@ -147,7 +147,7 @@ impl Running {
             if let Some(answer) = poll(future.as_mut()) {
                 return answer;
             }
-            // The record waits for a checkpoint.
+            // The future waits for a checkpoint, which this step writes.
             self.syncer.step();
         }
     }
@@ -794,7 +794,8 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let layout = Layout::of(home());
     let files = [layout.segment(1), layout.checkpoints(), layout.link()];
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
-    // Delete the log. Test every combination of the three other files, except that all are missing.
+    // Delete the log and some of the three other files. Test every combination in which at least
+    // one of these three files is left.
     for survivors in 1..8_usize {
         let log = TestLog::new();
         work(&log, 0);
@@ -836,7 +837,8 @@ fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
         );
         assert!(log.started().synced(ended(300)).is_ok());
     }
-    // A rollback of everything together is not detected, and the help mentions that.
+    // A rollback of the log together with all places that store its last checkpoint is not
+    // detected. The help text of `audit verify` states this.
     let log = TestLog::new();
     work(&log, 0);
     let old = log.copied();
@@ -945,7 +947,7 @@ fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
     let old = log.copied();
     work(&log, 100);
     let later = log.files.bytes(&memory);
-    // The disk is not mounted while the log is rolled back and written.
+    // The disk of the second copy is not mounted while the log is rolled back and gets new records.
     log.files.delete(&memory);
     log.put_back(&old, true);
     let mut running = log.started();

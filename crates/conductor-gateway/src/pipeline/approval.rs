@@ -51,7 +51,7 @@ pub struct ApprovalQueue {
     sessions: Mutex<Sessions>,
 }
 
-/// The connections of questions and session grants.
+/// The connections of open questions, and of approvals for a session.
 #[derive(Default)]
 struct Sessions {
     /// The connection that asked each open question.
@@ -190,7 +190,7 @@ impl ApprovalQueue {
         }
         let store = Arc::clone(&self.store);
         let end = move || {
-            // If the disk is full, the approvals end at their own time.
+            // If the change cannot be stored, the approvals end when they expire.
             let _ = store.change(|pending| ended.iter().filter(|id| pending.end_approval(**id)).count());
         };
         match tokio::runtime::Handle::try_current() {
@@ -235,7 +235,8 @@ impl ApprovalQueue {
     async fn report_decision(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
         let mut detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
         let person: Option<Principal> = by.parse().ok();
-        // A person on another rig is not a principal of this rig.
+        // A person on another rig is not a principal of this rig, so the record's detail names the
+        // person.
         if person.is_none() {
             detail["by"] = by.into();
         }
@@ -281,8 +282,8 @@ impl Given {
         &self.present
     }
 
-    /// The state that a person saw and approved. `None` for a grant, because a grant is given
-    /// before the state is known.
+    /// The state that a person saw and approved. `None` for a grant (an approval that was given in
+    /// advance), because the state was not known then.
     pub fn seen_state(&self) -> Option<Digest> {
         match self.reference.channel {
             AnsweredBy::Person(_) => self.present.state,
@@ -734,7 +735,8 @@ async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Targ
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }
 
-/// Whether calls to this tool can be undone. `None` if that depends on the call.
+/// The sentence about undo in the client's dialog. `None` if the tool stores no old state and
+/// destroys nothing.
 fn undo(tool: &Tool) -> Option<&'static str> {
     if tool.undoable {
         Some("Can be undone")

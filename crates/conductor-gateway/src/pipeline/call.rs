@@ -90,7 +90,7 @@ pub struct Call {
     pub ask: Option<Arc<dyn AskClient>>,
     pub answered: Option<Answered>,
     /// Whether the event of a `mapping:` principal came from the network. If so, no standing grant
-    /// applies.
+    /// (an approval that was given in advance) applies.
     pub tainted: bool,
     /// Whether the caller's connection has reached its maximum number of running calls.
     pub crowded: bool,

@@ -26,7 +26,7 @@ struct Wrapped {
 
 /// Replaces a call to `conductor_call_tool` with the call that it contains. Replaces only once: if
 /// that call also names `conductor_call_tool`, it is refused. Other calls are returned unchanged,
-/// and so are arguments that validation will refuse.
+/// and so are calls whose arguments validation will refuse.
 pub fn unwrap(studio: &Studio, mut call: Call) -> Call {
     let is_client = match &call.principal {
         // `refuse_nesting` refuses these.

@@ -177,7 +177,7 @@ struct Run {
     catalog: Arc<Catalog>,
     execution: Arc<Execution>,
     journal: Journal,
-    /// Absent only while a line is written.
+    /// Absent only while a blocking thread writes a line.
     file: Option<JournalFile>,
     launch: Launch,
     max_calls: usize,
@@ -293,8 +293,8 @@ impl Run {
         drop(script);
         drop(answers);
         match calls.await {
-            // The result of the call explains why the script ended, unless the end itself cancelled
-            // the call.
+            // If a call has ended the script, its result contains the reason. A call that was
+            // cancelled here contains no reason.
             Some(stopped @ (End::Refused { .. } | End::Stopped(_) | End::Dry(_))) => stopped,
             Some(End::Returned(_) | End::Threw { .. } | End::Killed(_) | End::Cancelled) | None => end,
         }
@@ -566,7 +566,7 @@ impl Run {
             self.end_journal().await;
         } else {
             let (index, approval, until) = withdrawn;
-            // A call whose effect is unknown cannot be withdrawn.
+            // A call whose effect is unknown stays in the journal, so it gets no `Withdrawn` line.
             if !self.journal.is_open() || index < self.journal.calls() {
                 let _ = self.write(Line::Withdrawn { index, approval, until }, Durable::Now).await;
             }
@@ -668,9 +668,8 @@ fn not_begun(why: Refused) -> ToolError {
         Refused::Running | Refused::Crowded(_) => ToolError::new(Code::Busy, text)
             .hint("Wait until a running script has ended, then repeat the call.")
             .retry_after_ms(1000),
-        Refused::TooMany(_) => {
-            ToolError::new(Code::Busy, text).hint("Repeat one of them so that it ends, or wait until they expire.")
-        }
+        Refused::TooMany(_) => ToolError::new(Code::Busy, text)
+            .hint("Run one of these scripts again, unchanged, until it ends, or wait until they expire."),
         Refused::Damaged => ToolError::new(Code::PlanStale, text)
             .hint("Read the state, and run a script for the rest of the work.")
             .effect(Effect::Unknown),

@@ -295,7 +295,8 @@ impl JournalFile {
         self.bytes.saturating_add(bytes) < MAX_JOURNAL_BYTES
     }
 
-    /// Writes one line. After a failure, the script must end.
+    /// Adds one line to the journal. `Durable::Now` writes the line, and all lines before it, to
+    /// the disk. After a failure, the script must end.
     pub fn write(&mut self, line: &Line, durable: Durable) -> io::Result<()> {
         let bytes = self.sealer.write(line).map_err(io::Error::other)?;
         self.bytes += bytes.len();
@@ -488,8 +489,8 @@ mod tests {
                     store = Arc::new(opened);
                 }
                 let begun = store.begin(wanted("demo", 1), |_| false);
-                // After a restart, a shortened or removed journal cannot be distinguished from an
-                // older one.
+                // After a restart, only an edited journal is detected. A shortened or removed
+                // journal looks like an earlier state of the store.
                 let noticed = !restart || edit == "edit";
                 assert_eq!(matches!(begun, Err(Refused::Damaged)), noticed, "{edit}, restart {restart}");
             }

@@ -214,7 +214,7 @@ impl SystemKeys {
     }
 }
 
-/// Derives a key with Argon2 and the parameters of RFC 9106: 64 MiB, three passes, one lane.
+/// Derives a key with Argon2id: 64 MiB and three passes, as RFC 9106 recommends, but with one lane.
 fn derive(phrase: &SecretString, salt: &[u8]) -> Result<Key, String> {
     let failed = |fault: argon2::Error| format!("the passphrase cannot be used: {fault}");
     let params = Params::new(64 * 1024, 3, 1, Some(32)).map_err(failed)?;

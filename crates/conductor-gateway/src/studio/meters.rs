@@ -32,7 +32,7 @@ impl Meters {
         counted.durations.entry(tool.to_owned()).or_insert_with(|| Histogram::new(&BOUNDS_MS)).add(micros);
     }
 
-    /// The number of calls, and of those with a result other than ok.
+    /// The number of calls, and the number of calls whose result is not ok.
     pub fn totals(&self) -> (u64, u64) {
         let counted = self.0.lock();
         let failed = counted.calls.iter().filter(|((_, result), _)| *result != AuditResult::Ok.as_str());

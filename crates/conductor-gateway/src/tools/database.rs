@@ -80,8 +80,8 @@ fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
     arguments.get("sql").and_then(Value::as_str).map(|sql| Statement::read(sql, dialect))
 }
 
-/// The database stops a statement shortly before the pipeline's deadline, so that its own error is
-/// reported.
+/// The database stops a statement shortly before the pipeline's deadline, so that the caller gets
+/// the error of the database.
 fn bounds(cx: &Context) -> Bounds {
     let deadline = conductor_core::event::Micros(cx.clearance.deadline().0.saturating_sub(500_000));
     Bounds { clock: Arc::clone(&cx.studio.clock), deadline, cancel: cx.clearance.cancel().clone() }

@@ -61,7 +61,8 @@ pub enum ReadOnly {
 
 impl ReadOnly {
     fn has(self, tool: &Tool) -> bool {
-        // A tool that runs other tools can run the tools of this toolset only.
+        // A tool that runs other tools stays too, because it can run the tools of this toolset
+        // only.
         tool.tier == Tier::ReadOnly
             || tool.availability == Availability::Always
             || tool.runs_tools()
@@ -96,7 +97,8 @@ impl Toolset {
         Ok(Self::Some(chosen))
     }
 
-    /// This toolset without the tools of another one, and without tools that have an effect.
+    /// This toolset without the tools of `without`. With `read_only`, tools that have an effect are
+    /// removed too.
     #[must_use]
     pub fn less(self, without: Option<Self>, read_only: Option<ReadOnly>) -> Self {
         if without.is_none() && read_only.is_none() {

@@ -102,8 +102,8 @@ impl Validator {
                 let shown = cut(&fault.instance().to_string(), SHOWN_BYTES);
                 Violation {
                     path: fault.instance_path().to_string(),
-                    // The message of the crate contains the whole value, which may be a megabyte
-                    // long.
+                    // The original message of the crate `jsonschema` contains the whole value,
+                    // which may be a megabyte long.
                     message: cut(&fault.masked_with(shown).to_string(), 512),
                 }
             })

@@ -142,7 +142,7 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     let words = schema.ensure_object();
     words.retain(|word, _| word != "title" && word != "description");
-    // For a union, the members are in its branches.
+    // The schema of a union has its members in the branches, so it gets no `properties`.
     if !words.contains_key("anyOf") {
         words.entry("properties").or_insert_with(|| json!({}));
     }
@@ -202,7 +202,7 @@ fn close(words: &mut Map<String, Value>) {
         words.entry("additionalProperties").or_insert(Value::Bool(false));
     }
     if let Some(Value::Array(required)) = words.get_mut("required") {
-        // Two flattened structs may have a member in common.
+        // Flattened structs may have a member in common, so remove repeated names.
         let mut seen = HashSet::new();
         required.retain(|it| seen.insert(it.clone()));
     }
@@ -211,7 +211,8 @@ fn close(words: &mut Map<String, Value>) {
     for (name, schema) in properties {
         if let Some(words) = schema.as_object_mut().filter(|_| !required.iter().any(|it| it == name)) {
             without_null(words);
-            // This is the schema of an optional enum or union.
+            // An optional enum or union has a schema of two branches: its own schema, and null. Use
+            // its own schema in place of both.
             let inner = words.get("anyOf").and_then(Value::as_array).and_then(|it| match it.as_slice() {
                 [Value::Object(inner), null] if null["type"] == "null" && !inner.contains_key("type") => {
                     Some(inner.clone())

@@ -388,7 +388,7 @@ mod tests {
                 "{shown}: {answer:?}"
             );
         }
-        // A long list of calls without a loop is stopped too.
+        // A statement without a loop but with many slow calls is stopped too.
         let calls = ["instr(a, b)", "a LIKE c"].repeat(500).join(", ");
         let straight = format!(
             "WITH v AS (SELECT replace(hex(zeroblob(400000)),'0','a') AS a, replace(hex(zeroblob(200000)),'0','a')||'b' AS b, \

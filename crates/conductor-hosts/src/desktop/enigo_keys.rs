@@ -36,8 +36,8 @@ impl EnigoKeys {
                 // Do not open a dialog: it would show the name of the program that started the
                 // daemon. `doctor` reports the missing permission instead.
                 open_prompt_to_get_permissions: false,
-                // This is only a fallback: the engine's ledger releases held keys, even when the
-                // daemon ends.
+                // `release_keys_when_dropped` is only a fallback: the engine's ledger releases held
+                // keys, even when the daemon ends.
                 release_keys_when_dropped: true,
                 ..Settings::default()
             };
@@ -87,8 +87,8 @@ fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     for (at, key) in keys.iter().enumerate() {
         if let Err(why) = desk.key(*key, Direction::Press) {
             let down = keys.get(..at).unwrap_or_default();
-            // Only the first error is returned. If a key cannot be released now, the next stroke
-            // fails too.
+            // The error of `release` is ignored: if a key cannot be released, the next stroke
+            // reports an error too.
             let _ = release(desk, down);
             return Err(why);
         }

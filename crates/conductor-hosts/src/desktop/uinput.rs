@@ -96,7 +96,7 @@ impl Desktop for Uinput {
         };
         let mut release = events(&release, 0);
         release.reverse();
-        // Two reports: a desktop may ignore a key that goes down and up within one report.
+        // Send two reports: a desktop may ignore a key that goes down and up within one report.
         let done = [events(&press, 1), release].iter().filter(|it| !it.is_empty()).try_for_each(|it| device.emit(it));
         done.map_err(|why| {
             // Closing the device releases every key. The next job creates a new device.

@@ -54,7 +54,8 @@ impl Watcher {
         self.connection.change_window_attributes(window, &wanted)?.check()
     }
 
-    /// Also returns `None` if the window manager does not report the window.
+    /// Returns `None` if no window has the focus, and if the window manager does not report the
+    /// window with the focus.
     fn read_front(&mut self) -> Result<Option<Window>, Unavailable> {
         let front = match self.active() {
             Ok(front) => front,

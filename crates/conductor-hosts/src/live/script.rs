@@ -382,7 +382,8 @@ impl ScriptHost {
     /// (digests of notes). The script compares both again right before the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
-        // Events for the person's changes arrive on the same connection before this reply.
+        // Events for the person's changes arrive on the same connection before the reply to this
+        // read.
         let actual = self.look().await?;
         if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
             return Err(LiveError::RevisionDiffers { expected, actual }.into());
@@ -499,7 +500,7 @@ impl LiveHost for ScriptHost {
     }
 
     fn refresh(&self) -> Answer<'_, ()> {
-        // Events for the person's moves arrive on the connection before this reply.
+        // Events for the person's moves arrive on the connection before the reply to this read.
         Box::pin(async move { self.look().await.map(drop) })
     }
 

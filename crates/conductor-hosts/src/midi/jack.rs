@@ -180,10 +180,10 @@ impl Live {
     }
 }
 
-/// Looks for a server before libjack is loaded, because libjack needs four megabytes. A JACK server
-/// has a socket in `/dev/shm` (`jack_<name>_<uid>_<number>`; old versions have the folder
-/// `jack-<uid>/`). PipeWire has a socket in the runtime folder. Returns true if `/dev/shm` cannot
-/// be read.
+/// Looks for a server before libjack is loaded, because libjack needs four megabytes of memory. A
+/// JACK server has a socket in `/dev/shm` (`jack_<name>_<uid>_<number>`; old versions have the
+/// folder `jack-<uid>/`). PipeWire has a socket in the runtime folder. Returns true if `/dev/shm`
+/// cannot be read.
 fn server_may_run() -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     if std::env::consts::OS != "linux" {
@@ -456,11 +456,12 @@ unsafe extern "C" {
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
 }
 
-/// Closing a client makes libjack cancel its threads, by default at any instruction. This must not
-/// happen in our code: the cancellation unwinds the stack, and unwinding through a Rust function
-/// aborts the daemon. After this call, the thread of notifications can be cancelled only while it
-/// reads from its socket. The thread of the process callback must not make this call: it waits with
-/// a system call that is not a place of cancellation, so closing the client would never end.
+/// Closing a client makes libjack cancel its threads, by default at any instruction. A thread must
+/// not be cancelled in our code: the cancellation unwinds the stack, and unwinding through a Rust
+/// function aborts the daemon. After a call of this function, the notification thread can be
+/// cancelled only while it reads from its socket. The thread of the process callback must not call
+/// this function: it waits in a system call that is not a cancellation point, so closing the client
+/// would never end.
 fn defer_cancellation() {
     const PTHREAD_CANCEL_DEFERRED: c_int = 0;
     let mut old = 0;
@@ -469,7 +470,8 @@ fn defer_cancellation() {
 }
 
 impl NotificationHandler for Notices {
-    /// The owner closes the client as soon as it receives the announcement.
+    /// The owner closes the client as soon as it receives the announcement, so `defer_cancellation`
+    /// is called first.
     unsafe fn shutdown(&mut self, _: ClientStatus, _: &str) {
         defer_cancellation();
         self.alive.store(false, Ordering::Release);

@@ -122,8 +122,8 @@ struct Slot {
     at: AtomicU64,
 }
 
-/// The `word` of a slot: the value in bits 0-31, the position in 32-56, the hops in 57-60, the
-/// taint in 61-62. Bit 63 is set when the slot is full.
+/// The `word` of a slot: the value in bits 0-31, the position in 32-56. The `Trail` of the event
+/// follows: the hops in 57-60, the taint in 61-62. Bit 63 is set when the slot is full.
 mod word {
     use super::{Taint, Trail};
 

@@ -47,8 +47,8 @@ impl Outlet {
 
 fn run(queue: &mut QueueReceiver, mut send: impl FnMut(&[u8]) -> ControlFlow<()>) {
     loop {
-        // Check this before the queue is read, so that messages queued before the sender was
-        // dropped are still sent.
+        // First check whether the sender was dropped, then read the queue. Messages that were
+        // queued before the drop are then still sent.
         let last = queue.is_abandoned();
         while let Some(message) = queue.front() {
             let sent = send(message);

@@ -535,7 +535,8 @@ impl<'a> Follow<'a> {
             return Ok(());
         }
         let id = view.id();
-        let canvas = self.shown.canvases.get(id).ok_or(FollowError::Reload("a subpatch is unknown"))?;
+        let canvas =
+            self.shown.canvases.get(id).ok_or(FollowError::Reload("the state of a subpatch in Pd is unknown"))?;
         let address = canvas.address.clone().ok_or(FollowError::Reload("the patch created a subpatch itself"))?;
         let gone: Vec<BoxId> =
             canvas.boxes.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
@@ -600,7 +601,7 @@ impl<'a> Follow<'a> {
     }
 
     fn canvas_mut(&mut self, view: &View<'_>) -> Result<&mut Canvas, FollowError> {
-        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is unknown"))
+        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("the state of a subpatch in Pd is unknown"))
     }
 
     /// Changes the mirrored canvas, and renumbers the cords outside it if its gates have changed.
@@ -671,7 +672,7 @@ impl<'a> Follow<'a> {
     fn select(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), FollowError> {
         let canvas = self.canvas_mut(view)?;
         let (Some(from), Some(to)) = (canvas.index(None), canvas.index(Some(id))) else {
-            return Err(FollowError::Reload("a box is unknown"));
+            return Err(FollowError::Reload("the state of a box in Pd is unknown"));
         };
         self.out.say(address, "find", &[find, "1"]);
         self.out.say(address, "cycleselect", &[&(to as i64 - from as i64).to_string()]);

@@ -14,7 +14,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Micros;
     fn wall(&self) -> SystemTime;
 
-    /// Wall time in the time zone of this machine.
+    /// Wall time in the time zone of this machine. The default implementation returns UTC.
     fn local(&self) -> LocalTime {
         LocalTime::utc(self.wall_ms())
     }

@@ -16,7 +16,7 @@ pub enum Waited {
 }
 
 /// Waits until the listener has a connection, or the child has ended. The child's stderr must be a
-/// pipe: its end shows that the child has ended.
+/// pipe: the end of the pipe shows that the child has ended.
 pub fn for_connection(listener: &TcpListener, child: &Child, limit: Duration) -> io::Result<Waited> {
     let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
     loop {

@@ -47,7 +47,7 @@ struct Answer {
     success: bool,
     /// Number of messages
     messages_sent: usize,
-    /// As in the arguments
+    /// The given port
     port: String,
 }
 

@@ -28,7 +28,7 @@ struct Answer {
     status: &'static str,
     /// Including F0 and F7
     bytes_sent: usize,
-    /// As in the arguments
+    /// The given port
     port: String,
 }
 

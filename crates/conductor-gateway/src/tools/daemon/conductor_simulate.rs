@@ -86,7 +86,7 @@ fn report(owner: &OwnerHandle, args: &Args) -> Result<Answer, ToolError> {
     simulate_script(&config, &args.events, args.mode.as_deref())
 }
 
-/// Runs a script on a configuration, also without a daemon.
+/// Runs a script on a configuration. Needs no running daemon.
 pub fn simulate_script(config: &Config, events: &str, mode: Option<&str>) -> Result<Answer, ToolError> {
     let simulation = simulate(config, events, mode).map_err(|fault| match fault {
         SimError::Mode(unknown) => no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),

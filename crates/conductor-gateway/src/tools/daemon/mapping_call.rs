@@ -55,8 +55,8 @@ fn template(action: &Action) -> Option<(String, Value)> {
     } else if let Action::Launch { app } = action {
         Some(("desktop.launch".into(), json!({ "app": app })))
     } else if let Action::Plugin { plugin, tool, params } = action {
-        // If the action names no tool, the plugin has exactly one tool, and the catalog finds the
-        // tool by the plugin's name.
+        // An action without a tool name means the only tool of its plugin. The catalog finds that
+        // tool by the name of the plugin.
         let tool = tool.as_ref().map_or_else(|| plugin.clone(), |tool| format!("{plugin}.{tool}"));
         Some((tool, object(params)))
     } else {

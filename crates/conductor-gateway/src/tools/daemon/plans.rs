@@ -239,7 +239,8 @@ pub async fn make_plugin(
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
-/// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
+/// Drafts a change to the HTTP tokens, or to the keys of other rigs, in `config.toml` and stores
+/// the plan.
 pub async fn make_token(
     cx: &Context,
     list: plan::RowList,
@@ -467,9 +468,9 @@ fn write(
     })
 }
 
-/// Updates the standing grants after a plan was applied. The calls of a mapping with constant
-/// arguments are granted as long as the mapping stays unchanged. Removed and changed mappings lose
-/// their grants.
+/// Updates the standing grants (approvals that were given in advance) after a plan was applied. The
+/// calls of a mapping with constant arguments are granted as long as the mapping stays unchanged.
+/// Removed and changed mappings lose their grants.
 fn settle_grants(
     studio: &Studio,
     by: &Principal,

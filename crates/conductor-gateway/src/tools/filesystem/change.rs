@@ -49,10 +49,10 @@ fn difference(old: &[u8], new: &[u8]) -> String {
         (Ok(old), Ok(new)) if small => diff::preview(old, new),
         (_, Ok(new)) => {
             let lines: Vec<String> = new.split('\n').map(|line| format!("+ {line}")).collect();
-            format!("(all of it is replaced)\n{}", lines.join("\n"))
+            format!("(the whole content is replaced)\n{}", lines.join("\n"))
         }
         (_, Err(_)) => {
-            let mut out = "(not text; all of it is replaced by these bytes)".to_owned();
+            let mut out = "(not text; these bytes replace the whole content)".to_owned();
             for (at, row) in new.chunks(DUMPED).enumerate() {
                 // Writing to a string cannot fail.
                 let _ = write!(out, "\n{:08x} ", at * DUMPED);

@@ -35,7 +35,8 @@ async fn run(ask: Arc<Ask>, set: Arc<LiveSet>, args: Args) -> Result<Notes, Tool
         Notes::Listed { notes, .. } => notes.len(),
         Notes::Summary { first_notes, .. } => first_notes.len(),
     };
-    // For a time window, the offset of a page counts from the first note in the window.
+    // In a time window, the offset counts from the first note of the window, so it is not an index
+    // into the clip.
     let from_start = (query.from_beat.is_none() && query.to_beat.is_none()).then(|| query.offset.unwrap_or(0));
     ask.live.sessions(|sessions| sessions.read_notes(&ask.key, &set.id, clip, from_start, shown));
     Ok(notes)

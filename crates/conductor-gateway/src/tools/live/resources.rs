@@ -32,7 +32,8 @@ pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Cata
     };
     let song: ToArguments = Arc::new(|variables| of_set(json!({}), variables.get("set").cloned()));
     let track: ToArguments = Arc::new(|variables| {
-        // A variable at the end of a template also matches the query of the URI.
+        // A variable at the end of a template also matches the query of the URI, so split the query
+        // off.
         let (index, query) = match variables.get("i").map(String::as_str).unwrap_or_default().split_once("?set=") {
             Some((index, set)) => (index.to_owned(), Some(set.to_owned())),
             None => (variable(variables, "i"), None),

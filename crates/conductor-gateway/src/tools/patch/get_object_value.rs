@@ -33,7 +33,7 @@ fn run(asked: &Asked<OneObject>) -> Result<PatchAnswer<Answer>, ToolError> {
     asked.look(&asked.args.patch_id, |scene| {
         let object = scene.object(&asked.args.varname)?;
         let value = scene.open.host().value(scene.open.id(), &object)?.ok_or_else(|| {
-            ToolError::new(Code::Unsupported, format!("{} has no value to read here", object.label()))
+            ToolError::new(Code::Unsupported, format!("{} has no value on this host", object.label()))
                 .hint("A document has only the values that are stored in its file; read an attribute or the object's text instead.")
         })?;
         let basis = match scene.open.host().kind() {

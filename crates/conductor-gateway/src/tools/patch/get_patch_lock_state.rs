@@ -24,7 +24,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 
 fn run(asked: &Asked<OnePatch>) -> Result<PatchAnswer<Answer>, ToolError> {
     asked.look(&asked.args.patch_id, |scene| {
-        // Query a running program. A document stores the state itself.
+        // A document stores its lock state. For the hosts pd and max, query the program.
         let host = scene.open.host();
         let queried =
             if host.kind() == HostKind::Document { Some(scene.patch.locked()) } else { host.locked(scene.open.id())? };

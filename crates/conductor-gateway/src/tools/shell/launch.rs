@@ -15,7 +15,7 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// As in the arguments
+    /// The given `app`
     app: String,
     /// Path of the program
     program: String,

@@ -154,7 +154,7 @@ impl AbletonOscHost {
         if let Some(error) = batch.error {
             return Err(refused(clip, error));
         }
-        // The old notes have been removed.
+        // The old notes have been removed, so record the clip as empty.
         self.was_written(Facet::Notes, clip, &format!("{before:?}"), &ABSENT);
         let mut steps = 1;
         for (n, part) in notes.chunks(NOTES_PER_DATAGRAM).enumerate() {

@@ -414,7 +414,7 @@ impl Inner {
 }
 
 /// Whether the system reports that no program listens at the peer's port. For a closed port on the
-/// same machine it reports this immediately.
+/// same machine, the system reports this immediately.
 pub async fn nobody_listens(peer: SocketAddr) -> bool {
     const TELLS_WITHIN: Duration = Duration::from_millis(50);
     if !peer.ip().is_loopback() {
@@ -427,7 +427,7 @@ pub async fn nobody_listens(peer: SocketAddr) -> bool {
         socket.send(&rosc::encoder::encode(&fence).unwrap_or_default()).await?;
         socket.recv(&mut [0; 64]).await.map(drop)
     };
-    // Without a report in time, a program may listen.
+    // If no report arrives in time, a program may be listening.
     matches!(tokio::time::timeout(TELLS_WITHIN, asked).await, Ok(Err(fault)) if is_undelivered(&fault))
 }
 
