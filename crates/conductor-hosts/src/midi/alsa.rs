@@ -100,13 +100,19 @@ impl Alsa {
                 let about = match event {
                     Some(event) => {
                         let about = event.get_data::<Addr>();
-                        if let (EventType::PortStart, Some(port)) = (event.get_type(), about) {
-                            generations.lock().announce(id_of(port));
+                        match (event.get_type(), about) {
+                            (EventType::PortStart, Some(port)) => generations.lock().announce(id_of(port)),
+                            (EventType::PortExit, _) => generations.lock().announce_removal(),
+                            _ => {}
                         }
                         about
                     }
-                    // Announcements were lost, so the ports must be listed again.
-                    None => Some(Addr::system_announce()),
+                    // Announcements were lost, so the ports must be listed again. A removal may be
+                    // among the lost announcements.
+                    None => {
+                        generations.lock().announce_removal();
+                        Some(Addr::system_announce())
+                    }
                 };
                 if about.is_some_and(|addr| !ours.lock().contains(&addr.client)) {
                     announce(Announcement::PortsChanged { backend: NAME });

@@ -53,8 +53,8 @@ struct Live {
     alive: Arc<AtomicBool>,
     /// Counter for the names of ports that are registered without a given name.
     last_number: u32,
-    /// Ports that were registered since the last scan.
-    registered: Receiver<PortId>,
+    /// Ports that were registered (`Some`) or removed since the last scan.
+    registered: Receiver<Option<PortId>>,
     generations: PortGenerations,
 }
 
@@ -110,7 +110,11 @@ impl Live {
     /// Reads the registrations since the last scan. JACK reuses port numbers, so each number is
     /// converted to the current name of its port.
     fn read_registrations(&mut self) {
-        while let Ok(port) = self.registered.try_recv() {
+        while let Ok(registered) = self.registered.try_recv() {
+            let Some(port) = registered else {
+                self.generations.announce_removal();
+                continue;
+            };
             let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
             name.into_iter().for_each(|name| self.generations.announce(name));
         }
@@ -449,7 +453,7 @@ impl Buffer for MidiWriter<'_> {
 struct Notices {
     alive: Arc<AtomicBool>,
     announce: Announce,
-    registrations: SyncSender<PortId>,
+    registrations: SyncSender<Option<PortId>>,
 }
 
 unsafe extern "C" {
@@ -480,11 +484,9 @@ impl NotificationHandler for Notices {
 
     fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
         defer_cancellation();
-        if is_registered {
-            // If the channel is full, the registration is dropped. This happens only after
-            // thousands of registrations between two scans.
-            let _ = self.registrations.try_send(port);
-        }
+        // If the channel is full, the registration is dropped. This happens only after thousands of
+        // registrations between two scans.
+        let _ = self.registrations.try_send(is_registered.then_some(port));
         (self.announce)(Announcement::PortsChanged { backend: NAME });
     }
 }

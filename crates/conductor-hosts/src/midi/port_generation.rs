@@ -14,13 +14,25 @@ pub struct PortGenerations {
     known: Option<BTreeMap<String, Known>>,
     /// How often each port was announced since the last scan.
     announced: BTreeMap<String, u64>,
+    /// Number of announced removals that no scan has explained yet. A removal is explained by a
+    /// port that is no longer listed, or by a reconnect.
+    removed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     generation: u64,
-    /// Whether the first announcement of the listed port has not arrived yet.
-    awaits_announcement: bool,
+    first: FirstAnnouncement,
+}
+
+/// The first announcement of a listed port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstAnnouncement {
+    Arrived,
+    Missing,
+    /// The port was in the first scan. It may be older than the daemon's connection, and is then
+    /// not announced.
+    Unknown,
 }
 
 impl PortGenerations {
@@ -29,24 +41,41 @@ impl PortGenerations {
         *self.announced.entry(id).or_default() += 1;
     }
 
+    /// Call when the platform announced that a port was removed.
+    pub fn announce_removal(&mut self) {
+        self.removed += 1;
+    }
+
     /// Sets the generation of each port of a new scan.
     pub fn update(&mut self, ports: &mut [PortInfo]) {
         let announced = std::mem::take(&mut self.announced);
+        let before = self.known.take();
+        let missing = before.iter().flatten().filter(|(id, _)| !ports.iter().any(|it| it.id == **id)).count() as u64;
+        self.removed = self.removed.saturating_sub(missing);
         let mut now = BTreeMap::new();
         for port in ports {
             let count = announced.get(&port.id).copied().unwrap_or_default();
             // One id may be listed as an input and as an output.
-            let known = now.entry(port.id.clone()).or_insert_with(|| match &self.known {
-                // Ports of the first scan existed before the daemon connected, so they are not
-                // announced.
-                None => Known { generation: 0, awaits_announcement: false },
-                Some(before) => match before.get(&port.id) {
-                    None => Known { generation: 0, awaits_announcement: count == 0 },
-                    Some(it) => Known {
-                        generation: it.generation + count.saturating_sub(u64::from(it.awaits_announcement)),
-                        awaits_announcement: it.awaits_announcement && count == 0,
-                    },
-                },
+            let known = now.entry(port.id.clone()).or_insert_with(|| {
+                let last = before.as_ref().map(|it| it.get(&port.id));
+                let (generation, first) = match last {
+                    None => (0, FirstAnnouncement::Unknown),
+                    Some(None) => (0, FirstAnnouncement::Missing),
+                    Some(Some(known)) => (known.generation, known.first),
+                };
+                if count == 0 {
+                    return Known { generation, first };
+                }
+                let is_first = match first {
+                    FirstAnnouncement::Arrived => false,
+                    FirstAnnouncement::Missing => true,
+                    // A port that returned was removed before.
+                    FirstAnnouncement::Unknown => self.removed == 0,
+                };
+                // A new port has no generation before its first announcement.
+                let returns = if matches!(last, Some(Some(_))) { count - u64::from(is_first) } else { 0 };
+                self.removed = self.removed.saturating_sub(returns);
+                Known { generation: generation + returns, first: FirstAnnouncement::Arrived }
             });
             port.generation = known.generation;
         }
@@ -72,9 +101,37 @@ mod tests {
         generations.announce("new".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0]);
         assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a generation has changed without announcement");
+        generations.announce_removal();
         generations.announce("new".into());
+        generations.announce_removal();
         generations.announce("old".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [1, 1]);
+    }
+
+    #[test]
+    fn a_late_announcement_of_a_port_of_the_first_scan_is_not_a_return() {
+        let mut generations = PortGenerations::default();
+        assert_eq!(scan(&mut generations, &["early", "x"]), [0, 0]);
+        generations.announce("x".into());
+        assert_eq!(scan(&mut generations, &["early", "x"]), [0, 0]);
+        generations.announce_removal();
+        generations.announce("x".into());
+        assert_eq!(scan(&mut generations, &["early", "x"]), [0, 1]);
+        // The port was removed and returned before this scan, and its announcement arrives after it.
+        generations.announce_removal();
+        assert_eq!(scan(&mut generations, &["early", "x"]), [0, 1]);
+        generations.announce("early".into());
+        assert_eq!(scan(&mut generations, &["early", "x"]), [1, 1]);
+    }
+
+    #[test]
+    fn the_removal_of_another_port_explains_no_return() {
+        let mut generations = PortGenerations::default();
+        scan(&mut generations, &["x", "y"]);
+        generations.announce_removal();
+        assert_eq!(scan(&mut generations, &["x"]), [0]);
+        generations.announce("x".into());
+        assert_eq!(scan(&mut generations, &["x"]), [0]);
     }
 
     #[test]
