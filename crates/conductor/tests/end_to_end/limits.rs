@@ -117,6 +117,23 @@ fn silent_connections_do_not_lock_the_person_out() {
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
 }
 
+/// A client with many calls at once may open all its connections before it sends the first call.
+#[test]
+fn connections_that_were_opened_together_are_all_served() {
+    let (_studio, address) = few_files(1024, 1024, "");
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
+    let mut together: Vec<TcpStream> = (0..64).map(connect).collect();
+    for (number, client) in together.iter_mut().enumerate() {
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client
+            .write_all(format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
+            .unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "connection {number}: {answer}");
+    }
+}
+
 /// Connections to the human door that send nothing or half a line.
 #[test]
 fn silent_connections_of_the_human_door_make_room() {
