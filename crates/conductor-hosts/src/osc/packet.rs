@@ -23,7 +23,7 @@ pub struct TooLong(pub usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received<T = u64> {
     pub messages: T,
-    /// Packets, and messages in a bundle, that are not OSC; and packets whose bundles are nested too
+    /// Packets, and messages in a bundle, that are not OSC; packets whose bundles are nested too
     /// deeply.
     pub malformed: T,
     /// Messages with an argument that triggers cannot test, such as blobs, arrays and times.
