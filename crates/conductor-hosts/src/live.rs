@@ -682,9 +682,9 @@ impl Live {
         Ok(())
     }
 
-    /// The preconditions of a write by this session: the Set has the expected revision, and no id
-    /// has shifted since the session read the Set. The second condition does not apply to the
-    /// engine, because its ids always refer to the current positions.
+    /// The preconditions of a write by this session: the Set has the expected revision, and no
+    /// other caller has shifted ids since the session read the Set. The second condition does not
+    /// apply to the engine, because its ids always refer to the current positions.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }

@@ -3,8 +3,9 @@
 //! has the secret. Then the daemon sends requests over a WebSocket.
 //!
 //! Tested with a fake Max under Node, not with a real Max; `get_patch_info` reports this. Scripts
-//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. Such an
-//! edit is detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
+//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. If the
+//! person adds, removes, moves or edits a box of the root patcher, the next edit is refused; other
+//! edits by the person are missed. Not here: the code inside Max (`bridges/max`).
 
 use super::bridges::{AddressFile, Bridge, BridgeState, Program, proof, receive, same, secret, write_private};
 use super::patch::console::Voice;

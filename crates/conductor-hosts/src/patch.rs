@@ -351,7 +351,6 @@ impl Patches {
         hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
     }
 
-    /// Stops all hosts.
     pub fn stop(&self) {
         lock(&self.driven).values().for_each(|it| it.stop());
     }

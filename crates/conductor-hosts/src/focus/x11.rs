@@ -35,7 +35,6 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Connects to `display`.
     pub fn open(display: &str) -> Result<Self, Unavailable> {
         let open = || -> Result<Watcher, Box<dyn Error>> {
             let (connection, screen) = x11rb::connect(Some(display))?;

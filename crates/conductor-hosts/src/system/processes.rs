@@ -17,7 +17,6 @@ pub fn program_names() -> Option<std::collections::BTreeSet<String>> {
     None
 }
 
-/// All process ids.
 #[cfg(target_os = "linux")]
 pub(super) fn pids() -> impl Iterator<Item = i32> {
     std::fs::read_dir("/proc").into_iter().flatten().filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())

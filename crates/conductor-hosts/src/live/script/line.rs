@@ -50,7 +50,6 @@ struct Fault {
     subject: Option<String>,
 }
 
-/// An event from the script.
 #[derive(Debug, Deserialize)]
 pub struct Event {
     pub what: String,
