@@ -441,7 +441,7 @@ impl Writer {
                 }
             };
             if sent.is_err() {
-                // Usually nothing is connected to the port any more. The rest of the message is dropped.
+                // Usually nothing is connected to the port any more. Drop the rest of the message.
                 break;
             }
             rest = later;
