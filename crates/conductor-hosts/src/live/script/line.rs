@@ -208,7 +208,7 @@ fn said(fault: Fault) -> LiveHostError {
 
 fn left_over() -> LiveHostError {
     offline(
-        "the program on the port in state/live-script.json did not prove that it is the script; the file is probably from a Live that has ended",
+        "the program on the port in state/live-script.json did not prove with token and secret that it is the script; the file is probably from a Live that has ended",
     )
 }
 
