@@ -59,7 +59,8 @@ function ownWindow(patcher) {
   return false;
 }
 
-// A text that changes when the patcher changes. Fast enough to be computed twice a second.
+// A text that changes when a box is added, removed, moved or edited. It does not include cords, attributes and the content of
+// subpatchers. Fast enough to be computed twice a second.
 function signature(patcher) {
   var parts = [];
   eachBox(patcher, function (box) {
@@ -301,7 +302,7 @@ var conductorOps = {
   },
 };
 
-// Detects edits that a person made in Max, by comparing signatures.
+// Detects edits that a person made in Max, by comparing signatures. Edits that the signature does not include are missed.
 function detectChange(id) {
   var held = conductor.patchers[id];
   var now = signature(held.patcher);

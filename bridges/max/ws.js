@@ -1,5 +1,5 @@
 // A small WebSocket client (RFC 6455) on top of Node's http module: the Node inside older Max versions has no WebSocket.
-// It supports only text frames and joins fragments. A frame or message longer than 16 MB closes the connection.
+// It exchanges only text, joins fragments and answers pings. A frame or message longer than 16 MiB closes the connection.
 // The daemon sends its token first. Then client and daemon prove in the HTTP headers of the upgrade that they have the secret.
 "use strict";
 
@@ -23,7 +23,7 @@ function proof(secret, role, first, second) {
 }
 
 /**
- * Connects and waits until the listener has sent the token. Then calls `on.open(send, close)`, `on.text(text)` for each message, and
+ * Connects. After both sides have proved that they have the secret, calls `on.open(send, close)`, `on.text(text)` for each message, and
  * `on.close(reason)` once at the end. Sends nothing to a listener that does not have the token.
  */
 function dial({ host, port, path, token, secret }, on) {

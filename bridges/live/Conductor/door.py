@@ -221,7 +221,7 @@ class Door(object):
         client.say(reply)
 
     def send_event(self, event):
-        """Sends an event to the client, if one is connected."""
+        """Sends an event to the client, if an authenticated client is connected."""
         client = self._client
         if client is not None and client.greeted:
             try:

@@ -12,7 +12,7 @@ def identity(found):
 
 
 def structure(song):
-    """Returns the identity of the object behind every id, in the order of the ids."""
+    """Returns the identities of tracks, their clips and devices, return tracks and scenes, in the order of their ids."""
     tracks = []
     for track in song.tracks:
         slots = [identity(slot.clip) if slot.has_clip else None for slot in track.clip_slots]
@@ -64,7 +64,7 @@ class Watch(object):
         try:
             getattr(found, "add_%s_listener" % name)(callback)
         except (AttributeError, RuntimeError):
-            # Some tracks, and older versions of Live, do not have all of these lists.
+            # Some tracks, and older versions of Live, do not have all of these properties.
             return
         self._hooks.append((found, name, callback))
 

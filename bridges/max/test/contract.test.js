@@ -1,4 +1,4 @@
-// Tests the bridge with a simulated Max, and with a small server instead of the daemon. Run: node --test bridges/max/test
+// Tests the bridge with a simulated Max and a small server instead of the daemon. Run: node --test bridges/max/test/contract.test.js
 "use strict";
 
 const test = require("node:test");

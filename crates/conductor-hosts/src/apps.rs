@@ -12,8 +12,9 @@ pub fn running() -> BTreeSet<String> {
     crate::system::processes::program_names().unwrap_or_else(|| names(Path::new("/proc")))
 }
 
-/// Lists both the kernel's name of a process and the file name of its program. The kernel truncates
-/// names to 15 characters, and uses the interpreter's name for a script.
+/// Lists both the kernel's name of each process and the file name at the start of its command line.
+/// The kernel truncates names to 15 characters. For a script that was started directly, the
+/// kernel's name is that of the script, and the command line starts with the interpreter.
 fn names(proc: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(proc).into_iter().flatten().flatten() {

@@ -3,8 +3,9 @@
 //!
 //! The listener writes the file at every start and removes it when it stops. The listener sends the
 //! token first; the connecting side sends nothing before it received the token. Then each side
-//! proves to the other that it has the secret. A program that listens on a port that we no longer
-//! use therefore receives no secret data. Not here: the protocol after the authentication.
+//! proves to the other that it has the secret; the Pd bridge sends a second token instead. A
+//! program that listens on a port that we no longer use therefore receives no secret data. Not
+//! here: the protocol after the authentication.
 
 use crate::atomic_file;
 use crate::patch::console::{Level, Source, Voice};

@@ -2,8 +2,8 @@
 //!
 //! A [`Link`] is one connection, and it does not reconnect. When the connection is lost, the owner
 //! of the link opens a new one and reads the state of the server again. Every operation ends after
-//! at most twice [`PATIENCE`], so a server that hangs delays only the task that uses the link. Not
-//! here: the contents of messages, and the meaning of answers.
+//! at most four times [`PATIENCE`], so a server that hangs delays only the task that uses the link.
+//! Not here: the contents of messages, and the meaning of answers.
 
 #[cfg(not(feature = "cluster"))]
 #[path = "cluster/absent.rs"]
@@ -48,7 +48,7 @@ pub enum LinkError {
     NotAccepted,
     #[error("the NATS server did not answer in time")]
     Silent,
-    #[error("no stream of the NATS server stores this message; create the streams with `conductor rigs init`")]
+    #[error("the NATS server has no stream for this request; create the streams with `conductor rigs init`")]
     NoStream,
     #[error("the connection to the NATS server was lost")]
     Lost,
@@ -94,7 +94,7 @@ pub struct Message {
 pub struct Draft {
     pub subject: String,
     /// The sequence number that the last message of this subject must have; 0 if there must be
-    /// none. The server refuses the message if the number differs.
+    /// none. The server refuses the message if the number differs. `None` for no such condition.
     pub expected: Option<u64>,
     /// The id for deduplication: the server stores only one message with the same id.
     pub id: Option<String>,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// Number of descriptors for the daemon itself and for the files, databases, plugins and programs
-/// that calls open.
+/// Minimum number of descriptors for the daemon itself and for the files, databases, plugins and
+/// programs that calls open.
 const FOR_THE_DAEMON: u64 = 48;
 const HTTP_CONNECTIONS: usize = 128;
 /// Maximum number of connections from one peer address that have not sent a valid token. A client

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Name of the studio's own database.
 pub const OWN: &str = "studio";
-/// Longest value of a cell, in bytes.
+/// Texts and blobs of a cell are truncated to this number of bytes.
 const CELL: usize = 64 * 1024;
 /// Longest result in bytes. It is below the limit of the pipeline for results.
 const ANSWER: usize = 900_000;

@@ -30,7 +30,7 @@ pub enum Job {
 
 /// Keys, text and mouse of one machine. Used by one worker thread.
 pub trait Desktop: Send {
-    /// Connects, unless a connection is open. A job is passed to another backend only if this
+    /// Connects, unless a connection is open. A job is passed to another backend only if `open`
     /// fails, so that no job runs twice.
     fn open(&mut self) -> Result<(), Unavailable>;
 

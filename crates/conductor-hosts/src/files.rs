@@ -209,7 +209,7 @@ impl Files {
     }
 
     /// Resolves a relative path in the named root, or in the first root. An absolute path is
-    /// resolved in the root that contains it.
+    /// resolved in the root that contains it; if a root is named, it must be that root.
     pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileError> {
         let roots = self.roots();
         let first = roots.first().ok_or(FileError::NoRoots)?;
@@ -391,7 +391,7 @@ impl Place {
     }
 
     /// Hash of the content, or of the word `absent` if there is no file. An approval is valid only
-    /// for this state.
+    /// for this state. `None` if the file cannot be read or is larger than [`MOST_KEPT`].
     pub fn state(&self) -> Option<Digest> {
         match self.open_last() {
             Ok(Some((file, _))) => self.hash(file).ok().flatten(),

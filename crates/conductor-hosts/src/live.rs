@@ -179,7 +179,7 @@ pub struct State {
     pub path: Option<PathBuf>,
     pub dirty: bool,
     pub revision: String,
-    /// Number of edits so far that shifted indices.
+    /// Number of changes so far that shifted indices.
     pub structure: u64,
 }
 
@@ -411,8 +411,8 @@ impl Live {
         self.lock().sets.values().cloned().collect()
     }
 
-    /// The default Set of a session: the configured Set, else the only open Set. Does not open a
-    /// Set.
+    /// The default Set of a session: the configured Set if it is open, else the only open Set. Does
+    /// not open a Set.
     fn fallback(&self) -> Option<Arc<LiveSet>> {
         let registry = self.lock();
         let of_path =
@@ -682,9 +682,9 @@ impl Live {
         Ok(())
     }
 
-    /// The preconditions of a write by this session: the write is refused if the Set has changed
-    /// since the session read it. A session of the engine has no such condition, because its ids
-    /// always refer to the current positions.
+    /// The preconditions of a write by this session: the Set has the expected revision, and no
+    /// other caller has shifted ids since the session read the Set. The second condition does not
+    /// apply to the engine, because its ids always refer to the current positions.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }

@@ -3,8 +3,9 @@
 //! has the secret. Then the daemon sends requests over a WebSocket.
 //!
 //! Tested with a fake Max under Node, not with a real Max; `get_patch_info` reports this. Scripts
-//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. Such an
-//! edit is detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
+//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. If the
+//! person adds, removes, moves or edits a box of the root patcher, the next edit is refused; other
+//! edits by the person are missed. Not here: the code inside Max (`bridges/max`).
 
 use super::bridges::{AddressFile, Bridge, BridgeState, Program, proof, receive, same, secret, write_private};
 use super::patch::console::Voice;
@@ -80,7 +81,7 @@ struct Line {
 }
 
 impl MaxHost {
-    /// Listens for the bridge, and writes the address into a file in the home that only its owner
+    /// Listens for the bridge, and writes the address into a file in the home that only this user
     /// can read.
     pub fn listen(home: &Path, port: u16, ids: &dyn Ids, voice: Voice, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -107,7 +108,7 @@ impl MaxHost {
         Ok(Arc::new(MaxHost { bridge }))
     }
 
-    /// Whether a bridge is connected.
+    /// Whether a bridge is connected and replies.
     pub fn is_attached(&self) -> bool {
         self.bridge.state().line.as_mut().is_some_and(|it| it.ask("ping", json!({})).is_ok())
     }
@@ -121,7 +122,7 @@ impl MaxHost {
         let BridgeState { line, roots, count: names } = &mut *state;
         let line = line.as_mut().ok_or_else(absent)?;
         let root = roots.get_mut(root).ok_or_else(|| {
-            ToolError::new(Code::HostOffline, "Max was restarted and does not show this patch")
+            ToolError::new(Code::HostOffline, "Max or its bridge was restarted, so this patch is no longer attached")
                 .hint("Close the patch with close_patch and open it again.")
         })?;
         work(line, names, root)
@@ -151,11 +152,12 @@ impl Line {
             receive(&self.heard, &*self.clock, CALL_US, |answer: Json| (answer["id"] == json!(id)).then_some(answer));
         let answer = heard.map_err(|why| match why {
             RecvTimeoutError::Disconnected => gone("the bridge closed the connection"),
-            RecvTimeoutError::Timeout => {
-                ToolError::new(Code::Timeout, "Max does not reply; the request was cancelled and will not run later")
-                    .hint("Repeat the call when Max is no longer busy.")
-                    .effect(Effect::Unknown)
-            }
+            RecvTimeoutError::Timeout => ToolError::new(
+                Code::Timeout,
+                "Max did not reply in time; the request may have run, but will not start later",
+            )
+            .hint("Repeat the call when Max is no longer busy.")
+            .effect(Effect::Unknown),
         })?;
         if answer["ok"] == json!(true) { Ok(answer["result"].clone()) } else { Err(refused(&answer["error"])) }
     }

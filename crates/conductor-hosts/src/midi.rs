@@ -159,8 +159,7 @@ pub trait Input: Send {
 /// An open output. Dropping it closes the port.
 pub trait Output: Send {
     /// Accepts a whole message or nothing, and never waits. `trail` records whether a tool created
-    /// these bytes and how often they were forwarded. Backends whose messages can return to this
-    /// process keep the trail.
+    /// these bytes and how often they were forwarded. Only the loopback backend keeps the trail.
     fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError>;
 
     /// False once the backend has reported the port as dead.
@@ -231,8 +230,8 @@ pub enum SendError {
     /// The queue has no space for the message. Messages that are queued already will be sent.
     #[error("the output queue is full; send less at once")]
     Busy,
-    /// The server's own buffers are smaller than this message.
-    #[error("the server accepts messages of at most {max} bytes")]
+    /// The buffers of the MIDI server (JACK) are smaller than this message.
+    #[error("the MIDI server accepts messages of at most {max} bytes")]
     TooLong { max: usize },
     #[error("the port is no longer connected")]
     Offline,

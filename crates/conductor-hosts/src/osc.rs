@@ -93,8 +93,7 @@ impl Listener {
                             events.push(at, Taint::Network, Body::Osc(message.into()));
                         });
                     }
-                    // The error is a timeout, or reports that an earlier packet of ours was
-                    // refused. Linux reports such a refusal here.
+                    // No packet arrived before the timeout, or the error is temporary.
                     Err(error) if is_transient(&error) => {}
                     Err(_) => break,
                 }

@@ -115,7 +115,7 @@ pub trait PatchHost: Send + Sync {
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
     fn close(&self, root: &str);
     /// Changes the program from the state `before` to the state `after`. If this fails, the program
-    /// still shows `before`.
+    /// still shows `before`, or the error says that it may not.
     fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
     /// The value that a box shows now; `None` if the box has no value.
     fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
@@ -351,7 +351,6 @@ impl Patches {
         hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
     }
 
-    /// Stops all hosts.
     pub fn stop(&self) {
         lock(&self.driven).values().for_each(|it| it.stop());
     }
@@ -360,7 +359,8 @@ impl Patches {
         &self.folders
     }
 
-    /// Opens a file. If the file is already open, returns that patch.
+    /// Opens a file. If the file is already open, returns that patch. Fails if it is open with
+    /// another host or alias.
     pub fn open(&self, path: &str, host: HostKind, naming: Naming, consent: &Consent) -> Result<Arc<Open>, ToolError> {
         let host = self.host(host)?;
         let place = self.folders.place(path)?;

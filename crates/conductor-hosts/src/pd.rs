@@ -523,7 +523,7 @@ impl PatchHost for PdHost {
     }
 
     fn saved(&self, root: &str, file: &Path) {
-        // If this fails, Pd gets the file's path when it is restarted and loads the patch.
+        // If Pd does not answer, it gets the file's path when it loads the patch again.
         let _ = self.with_root(root, |shared, link, nonce, root| {
             let moved = root.file.as_deref() != Some(file);
             root.file = Some(file.to_owned());

@@ -1,6 +1,5 @@
 //! Plugins and scripts. A plugin is a JavaScript file that a person installed; a script is code
-//! that a caller sent. Each runs in a child process of this binary, in a sandbox without access to
-//! files and network.
+//! that a caller sent. Each runs in a child process of this binary, in a [`sandbox`].
 //!
 //! [`child`] is the main function of that process, and [`process`] is the daemon's side of it.
 //! [`runner`] keeps one process per plugin and runs its calls one after the other. [`manifest`]

@@ -1,10 +1,9 @@
-//! Runs programs that a person has allowed with a template. No shell is involved, and a program is
-//! ended together with all its descendants.
+//! Runs programs that a person has allowed with a template, without a shell.
 //!
 //! A program gets its arguments unchanged, no input, and an environment with `LANG`, `HOME` and the
-//! template's entries. When it ends, at the deadline, or when the caller cancels, all its
-//! descendants are killed. Not here: the check of arguments (`conductor_core::command`), and
-//! approval by a person.
+//! template's entries. When it ends, at the deadline, or when the caller cancels, the program and
+//! all its descendants are killed. A program that [`Shell::launch`] starts is not killed. Not here:
+//! the check of arguments (`conductor_core::command`), and approval by a person.
 
 use super::files::{FileError, Files};
 use crate::system::basic_variables;

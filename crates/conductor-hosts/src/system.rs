@@ -6,7 +6,7 @@
 //! | `listener` | a local endpoint for clients of this user, and the identity of a peer |
 //! | `folder`, `lock_file` | folders that only their owner can open, and a lock that one process can have |
 //! | `processes` | the process table: parents, terminals, the client behind a TCP connection |
-//! | `children` | starts programs, and ends them with all their descendants |
+//! | `children`, `wait` | starts programs, waits until they connect, and ends them with all their descendants |
 //! | `signals`, `service` | signals that end the daemon, and messages to the service manager |
 //! | `host_name` | the names and addresses of this machine |
 //! | `open_files`, `memory`, `priority` | the limit of open files, the memory, and the priority of a thread |

@@ -1,9 +1,10 @@
-//! Sends HTTP requests to the public internet. They cannot be misused to reach the local network.
+//! Sends HTTP requests to the public internet, and to private addresses only if a person has named
+//! the exact host and port.
 //!
 //! A host name is resolved once, all its addresses are checked, and the connection uses a checked
 //! address, so that a later change of the name has no effect. Redirects are checked in the same
-//! way; a redirect to a host that no person has named is returned and not followed. Proxy settings
-//! of the environment are not used, and no cookies or connections are kept. Not here: approval by a
+//! way; a redirect to another host that no person has named is not followed. Proxy settings of the
+//! environment are not used, and no cookies or connections are kept. Not here: approval by a
 //! person.
 
 mod address;

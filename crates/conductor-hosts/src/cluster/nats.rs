@@ -1,7 +1,7 @@
 //! Implements the link with `async-nats`. Only plain messages are used: a message is stored by a
 //! request to its subject, and read by a request to `$JS.API.DIRECT.GET`. A rig therefore needs no
-//! permission for the API of streams and consumers. nats-server 2.9 and later support all of these
-//! features.
+//! permission for the API of streams and consumers, except to create a stream. nats-server 2.9 and
+//! later support all of these features.
 
 use super::{Credentials, Draft, LinkError, Message, PATIENCE, Settings, StoreError, Stored};
 use async_nats::client::{Request, RequestErrorKind};
@@ -248,7 +248,7 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, LinkError> {
     serde_json::from_slice(bytes).map_err(|error| LinkError::Answer(error.to_string()))
 }
 
-/// The innermost cause of an error. The outer errors only say that connecting failed.
+/// The innermost cause of an error. The outer errors only name the operation that failed.
 fn reason(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

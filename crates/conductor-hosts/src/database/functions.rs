@@ -3,7 +3,7 @@
 //!
 //! SQLite checks the time limit between the steps of a statement, but never inside a function. For
 //! example, SQLite's own `instr` on a megabyte takes minutes. Not here: SQLite functions with
-//! linear work, which [`LONGEST`] limits.
+//! linear work.
 
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -13,15 +13,15 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Longest value in bytes. It is also the limit for arguments and results of functions.
+/// Longest value in a query, in bytes. It also limits arguments and results of functions.
 pub const LONGEST: i32 = 1 << 20;
-/// Number of steps between two checks of the time limit.
+/// Number of comparison steps between two checks of the time limit.
 const CHECK_EVERY: usize = 1 << 16;
 
-/// Returns true when the statement must end.
+/// Returns true when the statement must end: its time limit has passed, or the caller cancelled.
 pub type Over = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Replaces the functions on this connection. `over` returns true when a statement must end.
+/// Replaces the functions on this connection.
 pub fn replace_slow(connection: &Connection, over: &Over) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let add = |name: &str, count: i32, work: fn(&Arguments<'_, '_>) -> Result<Value>| {

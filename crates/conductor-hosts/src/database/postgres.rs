@@ -1,6 +1,6 @@
-//! PostgreSQL databases. A query runs in a READ ONLY transaction that is rolled back, with a role
-//! that is not a superuser. A statement without result columns is refused before it runs, because
-//! READ ONLY does not prevent `COPY … TO PROGRAM`.
+//! PostgreSQL databases. A query runs in a READ ONLY transaction that is rolled back. A query
+//! without result columns is refused before it runs, because READ ONLY does not prevent `COPY … TO
+//! PROGRAM`. A superuser role is refused for queries and changes.
 //!
 //! Each call opens a new connection, so that the settings of one statement do not affect the next.
 
@@ -98,8 +98,8 @@ impl Postgres {
         work: impl AsyncFnOnce(&mut Client) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         let mut session = self.connect(password, bounds).await?;
-        // The server has its own time limit, which is 250 ms earlier. The limit here is for a
-        // server that does not respond.
+        // The server has its own time limit, which is about 250 ms earlier. The limit here is for
+        // a server that does not respond.
         let late = tokio::time::sleep(std::time::Duration::from_millis(bounds.left_ms() + 250));
         let done = tokio::select! {
             done = work(&mut session.client) => Some(done),
@@ -147,8 +147,8 @@ struct Session {
 }
 
 impl Session {
-    /// Ends the session. If the time limit has passed, cancels the statement on the server, because
-    /// the statement would continue after the connection is closed.
+    /// Ends the session. If the statement has not ended (`late`), cancels it on the server, because
+    /// it would continue after the connection is closed.
     async fn end(mut self, late: bool) {
         if late && let Some((token, tls)) = self.token.take() {
             let _ = token.cancel_query(tls).await;
@@ -161,8 +161,8 @@ impl Drop for Session {
         if let Some((token, tls)) = self.token.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The call was cancelled in the middle of a statement, so cancel the statement on the
-            // server.
+            // A statement may still run on the server, so cancel it. If none runs, the server
+            // ignores the request.
             runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
             });
@@ -184,7 +184,7 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
     let row = transaction.query_one(asked, &[]).await?;
     if row.try_get::<_, bool>(0).unwrap_or(true) {
         return Err(DatabaseError::Refused(
-            "this role is a superuser; configure a role that is not a superuser".into(),
+            "the role of this database is a superuser; configure a role that is not a superuser".into(),
         ));
     }
     Ok(())
@@ -196,7 +196,7 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
     let columns: Vec<(String, Type)> =
         statement.columns().iter().map(|it| (it.name().to_owned(), it.type_().clone())).collect();
     if columns.is_empty() {
-        return Err(DatabaseError::Refused("the statement returns no rows".into()));
+        return Err(DatabaseError::Refused("the statement has no result columns".into()));
     }
     let bound = bound(statement.params().len(), params)?;
     // All values are requested as text, because the server can convert every type to text. A

@@ -189,7 +189,7 @@ fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> R
     let columns = statement.columns();
     let columns: Vec<_> = columns.map(|it| (it.name().to_owned(), it.decl_type().map(str::to_owned))).collect();
     if columns.is_empty() {
-        return Err(DatabaseError::Refused("the statement returns no rows".into()));
+        return Err(DatabaseError::Refused("the statement has no result columns".into()));
     }
     let width = columns.len();
     let mut out = Rows { columns, ..Rows::default() };
@@ -242,7 +242,7 @@ impl From<rusqlite::Error> for DatabaseError {
             Some(
                 ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::NotADatabase,
             ) => DatabaseError::Offline { database: "sqlite".into(), why: error.to_string() },
-            Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value is longer than the limit"),
+            Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value or the statement is longer than the limit"),
             Some(ErrorCode::OutOfMemory) => DatabaseError::TooLarge("the statement needs more memory than the limit"),
             _ if matches!(error, rusqlite::Error::MultipleStatement) => {
                 DatabaseError::Refused("a call runs one statement only".into())

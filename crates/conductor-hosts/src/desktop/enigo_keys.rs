@@ -12,7 +12,7 @@ use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::engine::Stroke;
 use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mouse, Settings};
 
-/// Keys that not every system has.
+/// Keys that not every system has, and system-specific parts of error messages.
 #[cfg_attr(target_os = "macos", path = "enigo_keys/macos.rs")]
 #[cfg_attr(windows, path = "enigo_keys/windows.rs")]
 #[cfg_attr(not(any(target_os = "macos", windows)), path = "enigo_keys/x11.rs")]

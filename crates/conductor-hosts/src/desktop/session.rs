@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The addresses of a desktop session. All of them are absent on a machine without a desktop.
+/// The addresses of a desktop session. On a machine without a desktop, only `uinput` may be
+/// present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// The name of an X display.

@@ -24,7 +24,7 @@ enum Program {
     Osascript,
 }
 
-/// A volume that the system sets without a program.
+/// Sets the volume without a program, where the system has an API for it.
 #[cfg_attr(windows, path = "volume/windows.rs")]
 #[cfg_attr(not(windows), path = "volume/none.rs")]
 mod platform;
@@ -143,10 +143,10 @@ impl Program {
             }
             std::thread::park_timeout(CHECK_INTERVAL);
         }
-        // Both calls fail when the program has already ended.
+        // The errors are ignored: the function fails in any case.
         let _ = child.kill();
         let _ = child.wait();
-        Err(format!("{} did not answer", self.name()))
+        Err(format!("{} did not end in time and was killed", self.name()))
     }
 }
 

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of entries in one page.
 const PAGE: usize = 1000;
-/// Largest file that is searched, in bytes.
+/// Limit for a searched file, in bytes. In a folder, larger files are skipped; if the search names
+/// a single file, only its first bytes are searched.
 const MOST_SEARCHED: u64 = 8 << 20;
 /// Number of bytes at the start of a file that are checked for a NUL. A file with a NUL there is
 /// not treated as text.
@@ -108,7 +109,7 @@ impl Place {
     }
 }
 
-/// Returns false when the page is full.
+/// Returns false when the page is full or the call was cancelled.
 fn walk_list(
     folder: &Dir,
     at: &Path,

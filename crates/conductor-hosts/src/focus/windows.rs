@@ -1,7 +1,7 @@
 //! Watches the front window of Windows.
 //!
 //! Windows calls a program back only if the program handles window messages. The watcher instead
-//! polls the front window at an interval; each poll makes three short calls.
+//! polls the front window at an interval; each poll makes a few short calls.
 
 use super::FrontWindow;
 use crate::desktop::Unavailable;

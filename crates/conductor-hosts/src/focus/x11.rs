@@ -1,5 +1,5 @@
 //! Watches which window has the focus on X11. The root window's `_NET_ACTIVE_WINDOW` names the
-//! window; `WM_CLASS` and the title are read from it.
+//! window; `WM_CLASS` and the title are properties of that window.
 
 use crate::desktop::Unavailable;
 use conductor_core::focus::Window;
@@ -35,7 +35,6 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Connects to `display`.
     pub fn open(display: &str) -> Result<Self, Unavailable> {
         let open = || -> Result<Watcher, Box<dyn Error>> {
             let (connection, screen) = x11rb::connect(Some(display))?;

@@ -468,8 +468,8 @@ impl AbletonOscHost {
         Ok((batch, revision))
     }
 
-    /// Repeats the first read-back until it returns the wanted value: the reply received first may
-    /// have been sent before the write.
+    /// Repeats the first read-back, at most [`SETTLES`] times, until it returns the wanted value:
+    /// the reply received first may have been sent before the write.
     async fn settle(
         &self,
         batch: &mut Batch,
@@ -657,7 +657,7 @@ impl LiveHost for AbletonOscHost {
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
         Box::pin(async move {
             let _turn = turn;
-            refuse_preview(NAME, mode, "a running Live does not support dry runs of undo")?;
+            refuse_preview(NAME, mode, "a running Live does not support dry runs of undo and redo")?;
             let (write, can) = match way {
                 Way::Undo => ("/live/song/undo", "/live/song/get/can_undo"),
                 Way::Redo => ("/live/song/redo", "/live/song/get/can_redo"),

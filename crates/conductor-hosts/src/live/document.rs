@@ -367,7 +367,7 @@ impl LiveHost for DocumentHost {
         let mut set = self.set();
         let mut turning = self.turning.lock();
         // If another caller edited the Set since the last value, the knob starts a new undo entry,
-        // because the two edits must not be merged.
+        // because edits of different callers must not be merged.
         let same = *turning == Some((id, set.document().revision()));
         let edit = [LiveEdit::SetParam { param_id: id, value }];
         let turned =

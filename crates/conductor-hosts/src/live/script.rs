@@ -1,5 +1,5 @@
-//! The host of a running Live through Conductor's script. It supports every field of a note, Live's
-//! undo steps, devices, and events for changes by the person.
+//! The host of a running Live through Conductor's script. It supports every field of a note except
+//! `selected`, Live's undo steps, devices, and events for changes by the person.
 //!
 //! The script runs on Live's main thread and reports results. This module checks the preconditions
 //! of writes, computes revisions and converts the data. Not here: the script itself
@@ -40,7 +40,7 @@ const SONG_UNKNOWN: [&str; 2] = ["gridQuantization", "gridIsTriplet"];
 /// The `[live.script]` section of the configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder that contains the rendezvous file.
+    /// Conductor's home folder, which contains the rendezvous file.
     pub home: PathBuf,
     pub timeout: Duration,
 }
@@ -660,7 +660,7 @@ impl LiveHost for ScriptHost {
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
         Box::pin(async move {
             let _turn = turn;
-            refuse_preview(NAME, mode, "a running Live does not support dry runs of undo")?;
+            refuse_preview(NAME, mode, "a running Live does not support dry runs of undo and redo")?;
             self.admit(&guard, &[]).await?;
             let op = match way {
                 Way::Undo => "undo",

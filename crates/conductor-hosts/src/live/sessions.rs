@@ -11,8 +11,8 @@ pub enum SessionKey {
     Connection(u64),
     /// Callers without a permanent connection, including HTTP tokens.
     Principal(String),
-    /// The person and the pads. They use the default Set, and their ids always refer to the current
-    /// positions.
+    /// People, the command line and mappings. They use the default Set, and their ids always refer
+    /// to the current positions.
     Engine,
 }
 

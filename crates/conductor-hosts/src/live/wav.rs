@@ -9,8 +9,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Cursor};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a sample file, in bytes. Compressed audio is not supported, so this also limits
-/// the memory of a render.
+/// Maximum size of a sample file, in bytes. Compressed audio is not supported, so a decoded sample
+/// needs at most four times this memory.
 const MAX_SAMPLE_BYTES: usize = 1 << 30;
 
 fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> LiveHostError {
@@ -41,7 +41,7 @@ pub fn read_sample(roots: &Roots, folder_of_set: &Path, piece: &RenderPiece) -> 
         Some(LiveHostError::OutsideRoots { path, .. }) => {
             format!("its sample {} is outside the allowed folders", path.display())
         }
-        Some(_) | None => format!("its sample {} does not exist", piece.path),
+        Some(_) | None => format!("its sample {} does not exist or cannot be read", piece.path),
     };
     Err(cannot(piece, reason))
 }

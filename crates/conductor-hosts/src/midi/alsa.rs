@@ -447,7 +447,7 @@ impl Writer {
                 }
             };
             if sent.is_err() {
-                // Nothing is connected to the port any more, so the rest of the message is dropped.
+                // Usually nothing is connected to the port any more. Drop the rest of the message.
                 break;
             }
             rest = later;

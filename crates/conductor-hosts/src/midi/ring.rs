@@ -368,7 +368,6 @@ impl Intake {
         deferred
     }
 
-    /// Wakes the owner.
     pub(crate) fn wake(&self) {
         self.events.bell.ring();
     }

@@ -1,4 +1,4 @@
-//! A lock that no thread ever waits for in the kernel, so that a device callback may try it.
+//! A lock without waiters in the kernel, so that a device callback may try it.
 //!
 //! A callback uses [`TryLock::try_with`]: if the lock is held, the callback continues without it.
 //! One other thread, the owner, keeps the lock in a [`Held`] value and releases it while it waits

@@ -23,9 +23,10 @@ pub struct TooLong(pub usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received<T = u64> {
     pub messages: T,
-    /// Packets that are not OSC, or whose bundles are nested too deeply.
+    /// Packets, and messages in a bundle, that are not OSC; packets whose bundles are nested too
+    /// deeply.
     pub malformed: T,
-    /// Messages with an argument that triggers cannot test: blobs, arrays, colours, times.
+    /// Messages with an argument that triggers cannot test, such as blobs, arrays and times.
     pub unsupported: T,
 }
 

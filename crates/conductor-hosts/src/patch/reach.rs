@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of files that the abstractions of one patch load. Further files are not read,
-/// and the reach of the patch is then treated as unknown.
+/// Maximum number of loaded files whose boxes are shown to the person. Further files are only
+/// part of the digest.
 const MOST_FILES: usize = 200;
 /// Maximum number of characters shown to a person, for all boxes together and for one box.
 const SHOWN: usize = 12_000;
@@ -150,7 +150,7 @@ impl Patches {
             }
             Consent::Call(_) => Err(ToolError::new(
                 Code::PlanStale,
-                "the effects of the running patch differ from those that a person approved",
+                "a person has not approved the current effects of the running patch",
             )
             .hint("Nothing was done. Repeat the call; the person is then asked about the current effects.")),
             Consent::Rehearsal(rehearsal) => {

@@ -2,9 +2,9 @@
 //! `bridges/pd/conductor.pd`, open in that Pd, connects to the daemon and forwards messages to
 //! canvases by name.
 //!
-//! The daemon does not receive Pd's output, so every change is read back. Lock, console and ports
-//! are not available. Canvases with the same name cannot be distinguished. Not here: the messages
-//! (`mirror`), and a Pd that Conductor starts (`pd`).
+//! The daemon does not receive Pd's output, so every change is read back. Values, lock, console
+//! and ports are not available. Canvases with the same name cannot be distinguished. Not here: the
+//! messages (`mirror`), and a Pd that Conductor starts (`pd`).
 
 use super::fudi::{Messages, check};
 use super::link::{Silence, TEMPORARY};

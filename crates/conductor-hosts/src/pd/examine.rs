@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Found {
     /// No folder of the search path contains the command.
     Nothing,
-    /// The program exists, but did not print a version in time.
+    /// The program exists, but its version is unknown for the reason `why`.
     Dumb {
         program: PathBuf,
         why: String,
@@ -33,7 +33,7 @@ pub enum Found {
 pub enum Fit {
     /// The version that the tests use.
     Tested,
-    /// A supported version.
+    /// A supported version other than the tested one.
     Driven,
     /// An unsupported version. Conductor does not start it.
     Refused,

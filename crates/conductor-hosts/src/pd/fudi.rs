@@ -76,7 +76,7 @@ pub fn check(atoms: &[String]) -> Result<(), ToolError> {
         return refuse(format!("the text has {} words; the limit for a running Pd is {MOST_ATOMS}", atoms.len()));
     }
     if atoms.iter().map(|it| it.len() * 2 + 1).sum::<usize>() + 64 > MOST_BYTES {
-        return refuse(format!("the text is too long; the limit for a running Pd is {MOST_BYTES} bytes"));
+        return refuse(format!("the text is too long; with escapes, a running Pd accepts {MOST_BYTES} bytes"));
     }
     for atom in atoms {
         if atom.len() > MOST_ATOM_BYTES {

@@ -253,7 +253,7 @@ impl Drop for Link {
     }
 }
 
-/// Accepts the connection of the child. Connections from other programs on this machine are closed.
+/// Accepts the connection of the child. Connections of other users are closed.
 fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<TcpStream, String> {
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {

@@ -60,7 +60,6 @@ const DARK: Color = Color::rgb(0x2d2d2d);
 const SIGNAL: Color = Color::rgb(0xd6b21c);
 const MARK: Color = Color::rgb(0xe04614);
 
-/// Draws a canvas.
 pub fn draw(view: &View<'_>, options: &Options) -> PatchPicture {
     let is_pd = view.format().is_pd();
     let shown: Vec<(usize, BoxView<'_>)> =

@@ -23,7 +23,8 @@ const GAP: f64 = 4.0;
 const NARROWEST: f64 = 88.0;
 const WIDEST: f64 = 200.0;
 
-/// Draws the session grid. It is at most `width` pixels wide, unless the tracks need more space.
+/// Draws the session grid. It is at most `width` pixels wide, unless the tracks or the title need
+/// more space.
 pub fn draw(document: &Document, width: u32) -> Picture {
     let overview = document.overview();
     let tracks = document.session();

@@ -1,4 +1,5 @@
-//! Converts a picture to SVG. The SVG contains no scripts and no references, and text is escaped.
+//! Converts a picture to SVG. The SVG contains no scripts and refers to no other files, and text is
+//! escaped.
 
 use std::fmt::Write;
 

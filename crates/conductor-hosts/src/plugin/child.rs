@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Runs the process. Returns only if the sandbox cannot be entered. Otherwise the process exits
-/// when the daemon closes the pipes.
+/// when the daemon closes the pipes, after a fatal error, or when a limit is reached.
 pub fn run(limits: &Limits, kind: Kind) -> ExitCode {
     // Panics print nothing, because stderr is not read.
     std::panic::set_hook(Box::new(|_| {}));

@@ -384,8 +384,8 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
-    /// Shows that without the prelude, all of these expressions create code from text. With the
-    /// prelude, none of them does (test `no_code_is_made_from_text`).
+    /// Shows that without `sealed.js`, all of these expressions create code from text. With
+    /// `sealed.js`, none of them does (test `no_code_is_made_from_text`).
     #[test]
     fn a_bare_engine_makes_code_from_text() {
         let context = Context::full(&Runtime::new().unwrap()).unwrap();

@@ -41,7 +41,8 @@ pub struct ToolText {
 }
 
 impl Manifest {
-    /// Checks the declarations. If there are errors, returns all of them, for the plugin's author.
+    /// Checks the declarations. If there are errors, returns the first eight, for the plugin's
+    /// author.
     pub fn check(declared: &Value, code: Digest) -> Result<Self, Vec<String>> {
         let mut checker = Checker { errors: Vec::new() };
         checker.texts("", declared);
@@ -66,7 +67,8 @@ impl Manifest {
         for (index, tool) in tools.iter().enumerate() {
             let same = |other: &ToolText| other.name.replace('.', "_") == tool.name.replace('.', "_");
             if tools.iter().take(index).any(same) {
-                checker.error(format!("two tools are named {:?}", tool.name));
+                checker
+                    .error(format!("tools[{index}].name {:?} is taken by an earlier tool (`.` equals `_`)", tool.name));
             }
         }
         let pin = pin(declared, code);
@@ -339,7 +341,7 @@ mod tests {
             it["tools"][0]["name"] = json!("weather.n.w");
             it["tools"].as_array_mut().unwrap().push(second);
         });
-        assert!(twice.contains("two tools"), "{twice}");
+        assert!(twice.contains("taken by an earlier tool"), "{twice}");
     }
 
     #[test]

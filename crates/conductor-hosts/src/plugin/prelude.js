@@ -103,7 +103,8 @@
   give("clearInterval", (id) => { timers.delete(id); });
   if (typeof globalThis.queueMicrotask !== "function") give("queueMicrotask", (run) => { Promise.resolve().then(run); });
 
-  /// Runs due timers. Returns the milliseconds until the next timer, or -1 if the call can only continue with a message from the daemon.
+  /// Sends the result of a finished call, or runs due timers. Returns the milliseconds until it must be called again, or -1 if the process
+  /// can only continue with a message from the daemon.
   const idle = () => {
     if (!active) return -1;
     if (settled !== null) { finish(); return -1; }

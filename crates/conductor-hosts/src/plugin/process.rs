@@ -50,7 +50,7 @@ pub struct Refusal {
 pub trait Answers: Send + Sync {
     fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
     fn log(&self, level: LogLevel, text: &str);
-    /// Called when the process was restarted.
+    /// Called before the process is started again.
     fn restarted(&self) {}
     /// Maximum number of bytes of console output per call. Further output is dropped.
     fn log_bytes(&self) -> usize {

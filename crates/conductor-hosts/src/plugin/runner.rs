@@ -1,5 +1,5 @@
-//! Runs the calls of an enabled plugin one after the other, in one process. The process is replaced
-//! after a failure.
+//! Runs the calls of an enabled plugin one after the other, in one process. The process is kept
+//! after an error in the plugin's code, and replaced after any other failure.
 //!
 //! Calls do not run concurrently, because the time limit applies to the whole JavaScript runtime:
 //! two calls would use each other's time. Not here: deadlines. A caller that cancels drops the

@@ -141,7 +141,8 @@
     log: say("info"), info: say("info"), debug: say("debug"), trace: say("debug"), warn: say("warning"), error: say("error"),
   }), writable: false, enumerable: false, configurable: false });
 
-  /// Returns -1 if the run can only continue with a message from the daemon. A run ends only after all its calls have ended.
+  /// Sends the result of a finished run. Returns 0 if it must be called again, or -1 if the process can only continue with a message from the
+  /// daemon. A run ends only after all its calls have ended.
   const idle = () => {
     if (!active || asked.size > 0) return -1;
     if (settled !== null) { finish(); return -1; }

@@ -17,7 +17,6 @@ pub fn program_names() -> Option<std::collections::BTreeSet<String>> {
     None
 }
 
-/// All process ids.
 #[cfg(target_os = "linux")]
 pub(super) fn pids() -> impl Iterator<Item = i32> {
     std::fs::read_dir("/proc").into_iter().flatten().filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
@@ -28,8 +27,8 @@ pub(super) fn pids() -> impl Iterator<Item = i32> {
 pub struct Process {
     pub parent: i32,
     pub has_terminal: bool,
-    /// Whether this is pid 1 or a user's service manager. All processes descend from it, and it
-    /// becomes the parent of orphans.
+    /// Whether this is pid 1 or a user's service manager. It is the ancestor of all processes of
+    /// the user, and becomes the parent of orphans.
     pub is_service_manager: bool,
     /// Start time in ticks since boot; absent if the system does not report it.
     pub started: Option<u64>,
@@ -136,8 +135,8 @@ pub fn tcp_peer(_peer: std::net::SocketAddr, _ours: std::net::SocketAddr) -> Opt
     None
 }
 
-/// Whether the peer of a loopback connection belongs to our user, according to `/proc/net/tcp`.
-/// Always true on systems without that table.
+/// Whether the peer of a loopback connection belongs to our user, according to `/proc/net/tcp`,
+/// which lists only IPv4. Always true on systems other than Linux.
 pub fn is_peer_ours(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> bool {
     if !cfg!(target_os = "linux") {
         return true;

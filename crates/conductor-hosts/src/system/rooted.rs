@@ -84,8 +84,8 @@ pub fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
 
-/// The path of a file in a root, with links resolved. `None` if the file was removed meanwhile. The
-/// file is not opened for reading, so a pipe does not block.
+/// The path of a file in a root, with links resolved. `None` if the system returns no absolute
+/// path. The file is not opened for reading, so a pipe does not block.
 #[cfg(target_os = "linux")]
 pub fn real_path(root: &Dir, inside: &Path) -> io::Result<Option<PathBuf>> {
     use std::os::fd::AsRawFd as _;

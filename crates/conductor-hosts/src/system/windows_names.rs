@@ -63,8 +63,8 @@ fn is_numbered_port(stem: &str) -> bool {
     digit.is_some_and(|it| it.chars().count() == 1 && it.chars().all(|it| it.is_ascii_digit() || "¹²³".contains(it)))
 }
 
-/// A name of the form `PROGRA~1.TXT`: at most eight characters that end with `~` and a digit, and
-/// an extension of at most three characters.
+/// A name of the form `PROGRA~1.TXT`: at most eight characters that end with `~` and digits, and an
+/// extension of at most three characters.
 fn is_short(name: &str) -> bool {
     let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
     let tail = stem.rsplit_once('~').map(|(_, number)| number);

@@ -1,4 +1,4 @@
-//! Decides which addresses are on the public internet. All other addresses are in private networks,
+//! Decides which addresses are on the public internet. All other addresses are private or reserved,
 //! or embed another address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

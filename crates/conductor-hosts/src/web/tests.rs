@@ -311,8 +311,8 @@ async fn a_redirect_to_a_host_without_a_name_is_given_back() {
     assert_eq!((got.body.as_slice(), other.hits.load(Ordering::SeqCst)), (&b"stolen"[..], 1));
 }
 
-/// The name that is resolved and checked is also the name that is connected to and sent, even if it
-/// is written with a final dot.
+/// A final dot of the host is removed before the lookup. The request goes to the checked address,
+/// not to the result of a second lookup, and its `host` header has no final dot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_final_dot_changes_nothing() {
     let inside = server(|_| ok("inside")).await;
@@ -321,8 +321,7 @@ async fn a_final_dot_changes_nothing() {
     let checked = server_at(listener, |_| ok("checked")).await;
     let lookup = Arc::new(Counted(AtomicUsize::new(0), IpAddr::from([127, 0, 0, 3])));
     let web = Web::with(system_tls().unwrap(), lookup, |address| address == IpAddr::from([127, 0, 0, 3]));
-    // `localhost` has a fixed address on every system, so a second lookup would return that
-    // address.
+    // The system resolves `localhost` to 127.0.0.1, so a second lookup would lead to `inside`.
     let plain = reach(&[], &["localhost".to_owned()]);
     for host in ["localhost", "localhost.", "LOCALHOST.", "localhost..", "localhost%2e", "localhost\u{3002}"] {
         let got = fetch(&web, &format!("http://{host}:{port}/"), &plain).await.unwrap();

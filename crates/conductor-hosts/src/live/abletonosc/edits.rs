@@ -74,7 +74,8 @@ impl AbletonOscHost {
         }
     }
 
-    /// Writes a value and reads it back until it matches. Returns the value that was read.
+    /// Writes a value and reads it back. Returns the new revision and the value that was read.
+    /// Fails if that value differs from the written one.
     async fn put_value(
         &self,
         guard: &Guard,

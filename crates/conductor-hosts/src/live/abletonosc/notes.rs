@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 /// Maximum number of added notes per datagram: about 8 KB, below the smallest default limit of the
 /// systems that Live supports.
 const NOTES_PER_DATAGRAM: usize = 400;
-/// The time range of a whole clip, in beats. If a request has no range, AbletonOSC omits pitch 127.
+/// The time range of a whole clip: start and length in beats. If a request has no range, AbletonOSC
+/// omits pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
 /// Windows of this length or less, in beats, are not split. If the reply for such a window is
 /// missing, the read fails.
@@ -154,7 +155,8 @@ impl AbletonOscHost {
         if let Some(error) = batch.error {
             return Err(refused(clip, error));
         }
-        // The old notes have been removed, so record the clip as empty.
+        // The old notes have been removed. Record a changed state now, because a later write may
+        // fail.
         self.was_written(Facet::Notes, clip, &format!("{before:?}"), &ABSENT);
         let mut steps = 1;
         for (n, part) in notes.chunks(NOTES_PER_DATAGRAM).enumerate() {

@@ -50,7 +50,6 @@ struct Fault {
     subject: Option<String>,
 }
 
-/// An event from the script.
 #[derive(Debug, Deserialize)]
 pub struct Event {
     pub what: String,
@@ -201,7 +200,7 @@ fn said(fault: Fault) -> LiveHostError {
         "BAD_INPUT" => Code::BadInput,
         "UNSUPPORTED" => Code::Unsupported,
         "BUSY" => Code::Busy,
-        // All other codes are errors from Live itself.
+        // Live refused the operation, or the script failed.
         _ => Code::SdkRejected,
     };
     LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }
@@ -209,7 +208,7 @@ fn said(fault: Fault) -> LiveHostError {
 
 fn left_over() -> LiveHostError {
     offline(
-        "the program on the port in state/live-script.json did not send the script's token; the file is probably from a Live that has ended",
+        "the program on the port in state/live-script.json did not prove with token and secret that it is the script; the file is probably from a Live that has ended",
     )
 }
 

@@ -28,7 +28,7 @@ pub struct Rendezvous {
 pub enum RendezvousError {
     /// The file does not exist: the script is not running.
     NoFile,
-    /// The file belongs to another user, or other users can read or write it.
+    /// The file cannot be read, belongs to another user, or is open to other users.
     Unsafe(String),
     /// The file does not have the script's format.
     Nonsense(String),
@@ -62,7 +62,7 @@ pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     // A file written by another user could name a port of that user's program. A file readable by
     // another user reveals the secret.
     if !found.is_file() {
-        return Err(RendezvousError::Unsafe(format!("{shown} is a link or a folder")));
+        return Err(RendezvousError::Unsafe(format!("{shown} is not a regular file")));
     }
     if !is_ours(&path, &found) {
         return Err(RendezvousError::Unsafe(format!("{shown} belongs to another user")));
