@@ -93,7 +93,7 @@ pub enum Command {
     Console(ConsoleArgs),
     /// Pair a phone, so that a person can answer approval requests on it
     Pair(super::pair::PairArgs),
-    /// Show how other machines reach this daemon over HTTP
+    /// Show how other machines reach this daemon over HTTP, and manage their tokens
     #[command(subcommand)]
     Http(super::http::HttpCommand),
     /// Show the rigs of a venue, answer their questions, and set up their server

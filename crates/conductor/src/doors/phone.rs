@@ -244,7 +244,7 @@ impl Phone {
     }
 }
 
-/// Whether phones may see and answer this request. A person's own request is not shown.
+/// Whether phones may see and answer this request.
 fn may_see(settings: Option<&PhoneSettings>, record: &Record) -> bool {
     let is_tier = settings.is_some_and(|it| it.tiers.contains(&record.tier));
     is_tier && Channel::Phone.satisfies(record.channel_floor) && matches!(record.kind, Kind::Call | Kind::Plan)

@@ -171,7 +171,7 @@ impl Cluster {
         Ok((shared, link))
     }
 
-    /// The state of every rig. Without the server, all other rigs are unknown.
+    /// The state of every rig. Without the server, the state of all rigs is unknown.
     pub async fn rigs(&self) -> Result<Value, ToolError> {
         let shared = self.shared()?;
         let link = shared.link.lock().clone();

@@ -261,7 +261,7 @@ impl Sessions {
         Some(found)
     }
 
-    /// Ends the sessions whose time is over.
+    /// Ends the sessions that have expired or are idle.
     pub fn reap(&self) {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -282,7 +282,8 @@ impl Sessions {
         }
     }
 
-    /// Ends one session by its name, or all. Returns the number of ended sessions.
+    /// Ends one session by its name, or all sessions and unused links. Returns the number of ended
+    /// sessions.
     pub fn end(&self, name: Option<&str>, why: Ended) -> usize {
         let mut state = self.state.lock();
         let before = state.sessions.len();

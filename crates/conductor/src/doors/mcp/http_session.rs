@@ -267,7 +267,7 @@ impl EventStream {
         self.state.lock().ended.is_some()
     }
 
-    /// The answer to a request that sent nothing before the answer.
+    /// Waits for the answer. `None` if another event comes first, or if the request was cancelled.
     pub async fn answer_alone(&self) -> Option<(StatusCode, Bytes)> {
         self.when(|state| match (state.ended, state.events.len()) {
             (Some(status), 1) => Some(state.events.front().map(|it| (status, it.clone()))),
