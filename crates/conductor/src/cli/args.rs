@@ -445,7 +445,7 @@ pub enum ConsoleCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum CircuitCommand {
-    /// List tools that have failed, with their targets
+    /// List the tools that have run, with their state, failures and targets
     List,
     /// Let a tool run again now
     Reset {

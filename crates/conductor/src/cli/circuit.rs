@@ -18,7 +18,7 @@ pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdi
             }
             out.show(&json!({ "circuits": circuits }), |out, _| {
                 if circuits.is_empty() {
-                    return out.line("no tool has failed");
+                    return out.line("no tool has run since the daemon started");
                 }
                 let row = |name: String, it: &Value| {
                     let state = text(it, "state");
