@@ -2,7 +2,7 @@
  * Everything that the console's page reads from the daemon and sends to it.
  *
  * Static files: `GET /` is `console/index.html`, and `GET /assets/PATH` is `console/PATH` (html, js, css, svg,
-  * png and woff2 files). No file needs a login.
+ * png and woff2 files). No file needs a login.
  *
  * Every other route needs two headers: `X-Conductor-Key` with the key of the session, and
  * `Sec-Fetch-Site: same-origin`, which the browser adds. There is no cookie. A request with a body is a POST with

@@ -273,7 +273,8 @@ pub struct McpStart {
     /// Toolsets or tools to remove, separated by commas
     #[arg(long, value_name = "LIST")]
     pub exclude_tools: Option<String>,
-    /// Remove every tool that has an effect, except conductor_panic
+    /// Remove every tool that has an effect, except conductor_panic; the view stage also keeps
+    /// conductor_switch_mode
     #[arg(long)]
     pub read_only: bool,
     /// List tool names with underscores (safe) or with dots (dotted)
@@ -493,7 +494,7 @@ pub struct DemoSound {
 
 #[derive(Debug, ClapArgs)]
 pub struct Up {
-    /// Start with virtual controllers and a demo configuration
+    /// Start with virtual controllers, and with a demo configuration if there is none yet
     #[arg(long)]
     pub demo: bool,
     /// Serve HTTP at this address, instead of [http] bind; port 0 chooses a free port
