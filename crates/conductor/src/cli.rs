@@ -65,7 +65,6 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs one command to its end.
 pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,

@@ -80,9 +80,7 @@ pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
-    /// The listener for phones.
     pub phone: Arc<PhoneListener>,
-    /// The paired phones.
     pub phones: Arc<Devices>,
     webhooks: Arc<Webhooks>,
     pub cluster: Arc<Cluster>,

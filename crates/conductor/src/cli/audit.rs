@@ -191,7 +191,6 @@ pub struct Context<'a> {
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
-    /// Whether `--json` was given.
     pub json: bool,
     /// Whether to show the progress on stderr.
     pub progress: bool,

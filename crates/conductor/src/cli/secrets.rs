@@ -92,7 +92,6 @@ fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the keys up to Enter.
 fn typed_line(mut next: impl FnMut() -> io::Result<Option<u8>>) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));
     while let Some(key) = next()? {

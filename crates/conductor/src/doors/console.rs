@@ -67,7 +67,6 @@ const MOST_BODY: usize = 1 << 20;
 /// Maximum number of events in one request to play.
 const MOST_PLAYED: usize = 64;
 
-/// The console of one daemon.
 pub struct Console {
     control: Arc<Control>,
     feed: Feed,

@@ -62,14 +62,12 @@ const FILES: [&str; 8] = [
     "vendor/lit.js",
 ];
 
-/// The certificate of the listener, for the page.
 #[derive(Clone, Copy)]
 pub struct Certificate {
     pub fingerprint: Digest,
     pub is_self_signed: bool,
 }
 
-/// The page of phones of one daemon.
 pub struct Phone {
     control: Arc<Control>,
     waiting: Semaphore,

@@ -80,7 +80,6 @@ impl Shared {
         change(&mut self.now.lock());
     }
 
-    /// Why there is no connection.
     fn lost(&self) -> String {
         self.now.lock().error.clone().unwrap_or_else(|| "the server is not connected".to_owned())
     }

@@ -159,7 +159,6 @@ impl Drop for OpenStream {
     }
 }
 
-/// The answer to a login.
 pub struct LoggedIn {
     pub key: String,
     pub session: Arc<Session>,
@@ -169,7 +168,6 @@ pub struct Sessions {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     state: Mutex<State>,
-    /// The number of sessions.
     count: watch::Sender<usize>,
 }
 
@@ -306,7 +304,6 @@ impl Sessions {
         self.count.send_if_modified(|it| std::mem::replace(it, count) != count);
     }
 
-    /// Watches the number of sessions.
     pub fn watch(&self) -> watch::Receiver<usize> {
         self.count.subscribe()
     }

@@ -27,7 +27,6 @@ pub async fn call(
     run(control, call).await
 }
 
-/// Runs a call and returns its result.
 pub async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run(&control.gateway.studio, call).await.into_outcome() {
         // Return the content blocks or the error result of a plugin unchanged.

@@ -58,7 +58,6 @@ pub struct Lifeline {
     pub failed: CancellationToken,
 }
 
-/// The parameters of a connection.
 pub struct Setup {
     /// Bytes of the peer that were already read.
     pub first: Vec<u8>,
@@ -200,7 +199,6 @@ struct Peer {
     asked: HashMap<RequestId, oneshot::Sender<Result<Value, ErrorData>>>,
     /// Reports changes to a legacy client after its `initialized`.
     watch: Option<Watch>,
-    /// Cancels every call.
     cancel: CancellationToken,
 }
 

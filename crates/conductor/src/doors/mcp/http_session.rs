@@ -109,7 +109,6 @@ pub struct HttpSession {
     last_number: AtomicU64,
     /// Locked while the session's only stream of change notifications is open.
     changes: Arc<tokio::sync::Mutex<Option<Watch>>>,
-    /// Cancels every request.
     cancel: CancellationToken,
 }
 

@@ -159,7 +159,6 @@ impl Stage {
         }
     }
 
-    /// One iteration of the owner's loop.
     fn owner_turn(&mut self) {
         let left = std::mem::take(&mut self.desk.left);
         self.carry_out(left);
