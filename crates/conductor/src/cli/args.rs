@@ -100,7 +100,7 @@ pub enum Command {
     Rigs(super::rigs::RigsArgs),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
-    /// Show or reset tools that are disabled after failures
+    /// Show or reset circuit breakers, which disable tools after failures
     #[command(subcommand)]
     Circuit(CircuitCommand),
     /// Check, describe, compare or draw Live Set files

@@ -1,4 +1,5 @@
-//! `conductor circuit`: lists and resets the tools and targets that are disabled after failures.
+//! `conductor circuit`: lists and resets circuit breakers, which disable a tool or one of its
+//! targets after failures.
 
 use super::args::CircuitCommand;
 use super::out::{Out, Tone, cell};

@@ -66,7 +66,7 @@ pub fn tools(control: &Control, name: Option<&str>) -> Value {
     json!({ "tools": tools })
 }
 
-/// The circuit breaker of every tool that has run.
+/// The circuit breaker of every tool that has run since the daemon started.
 pub fn circuits(control: &Control) -> Vec<Value> {
     let named = |it: &CircuitStatus| {
         let mut value = circuit(it);
