@@ -27,7 +27,7 @@ run: tools ## install what is missing, build, and start the demo studio
 	@[ -x target/quick/conductor ] || echo "conductor: the first build compiles 400 crates, which takes 5 to 10 minutes on two cores; later starts take a second or two"
 	cargo run --profile quick --locked --package conductor --features $(FEATURES) -- up --demo
 
-test: test-tools ## install what the tests need, and run all tests
+test: test-tools ## install what the tests need, check formatting and lints, and run all tests
 	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings

@@ -2,7 +2,7 @@
  * Everything that the console's page reads from the daemon and sends to it.
  *
  * Static files: `GET /` is `console/index.html`, and `GET /assets/PATH` is `console/PATH` (html, js, css, svg,
- * png, woff2 and json files). No file needs a login.
+ * png and woff2 files). No file needs a login.
  *
  * Every other route needs two headers: `X-Conductor-Key` with the key of the session, and
  * `Sec-Fetch-Site: same-origin`, which the browser adds. There is no cookie. A request with a body is a POST with
@@ -168,7 +168,7 @@ export interface TraceRecord {
   coalesced?: number;
 }
 
-/** Counters and lights, sent at most 30 times a second and only if something changed. */
+/** Counters, the activity of devices, and held controls; sent at most 30 times a second, and only after a change. */
 export interface Meters {
   statistics: Statistics;
   /** Per device: number of events since the start of the feed, and the time of the last one (as `at_us`). */
@@ -180,9 +180,9 @@ export interface Meters {
   firings: { [mode_and_id: string]: { count: number; last_us: number; mode: string } };
   /** Notes and buttons that are down, by device, as event tokens without a value, such as `on:36/0` or `down:south`. */
   held: { [device: string]: string[] };
-  /** Latency from event to effect: upper bound in microseconds and count of each bucket, since the feed started. */
+  /** Latency from event to effect since the feed started: upper bound in microseconds and count of each bucket; p50 and p99 of the last 500. */
   latency: { bounds_us: number[]; counts: number[]; p50_us: number | null; p99_us: number | null; max_us: number | null };
-  /** Number of records that were dropped, because they came faster than the owner could pass them to the console. */
+  /** Number of records that were not sent to the pages, because too many came at once. */
   trace_lost: number;
 }
 
@@ -490,7 +490,7 @@ export interface PhonePaired { key: string; name: string }
 export interface PhoneAbout { fingerprint: string; self_signed: boolean }
 /** A waiting call or plan. */
 export type PhoneQuestion = Omit<Question, 'grantable' | 'answerable' | 'undoable'>;
-/** `GET /phone/state?seen=TAG`: waits until the state differs from the one with this tag. */
+/** `GET /phone/state?seen=TAG`: waits until the state differs from the one with this tag, but at most 25 s. */
 export interface PhoneState {
   tag: string; now: Timestamp; device: string; questions: PhoneQuestion[];
   /** The number of requests that phones may not answer. */

@@ -13,7 +13,7 @@ import { html, LitElement } from '../vendor/lit.js';
 const TRACE = 500;
 /** Maximum number of decided questions that the page keeps. */
 const DECIDED = 200;
-/** Samples of an hour, at one per second. */
+/** Maximum number of samples that the page keeps: two hours, at one every two seconds. */
 const SAMPLES = 3600;
 
 class Store extends EventTarget {
@@ -61,7 +61,7 @@ class Store extends EventTarget {
     return (this.state?.trace_epoch_ms ?? 0) + us / 1000;
   }
 
-  /** Waiting questions that have not expired. */
+  /** Questions that wait for an answer. */
   get waiting() {
     return this.state?.questions ?? [];
   }

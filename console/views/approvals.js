@@ -146,7 +146,8 @@ class ViewApprovals extends ListView {
     const done = await decideOne(reason ? { decision, id: question.id, reason } : { decision, id: question.id });
     if (!done) return;
     this.leave(question.id);
-    say(reason ? 'Denied. The client sees your reason.' : 'Denied.');
+    const word = question.kind === 'plan' ? 'Rejected' : 'Denied';
+    say(reason ? `${word}. The client sees your reason.` : `${word}.`);
   }
 
   /** @param {'yes' | 'no'} answer */
@@ -194,7 +195,7 @@ class ViewApprovals extends ListView {
   async acceptConfig() {
     try {
       const waiting = await api.read('config_waiting', {});
-      const sure = await dialog('Put this part of config.toml in force?', html`<p class="dim">${plain(waiting.held.join(', '), 300)}</p>${diff(waiting.difference)}`, [
+      const sure = await dialog('Put the whole config.toml in force?', html`<p class="dim">${plain(waiting.held.join(', '), 300)}</p>${diff(waiting.difference)}`, [
         { label: 'Not now', value: '' }, { label: 'Accept the file', value: 'yes', kind: 'primary' },
       ]);
       if (sure !== 'yes') return;

@@ -1,4 +1,4 @@
-// Health: latency, graphs of the last minutes, circuit breakers, and the doctor's checks.
+// Health: latency, graphs of the last minutes, circuit breakers, rigs, and the doctor's checks.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import uPlot from '../vendor/uplot.js';

@@ -47,7 +47,7 @@ class ViewMappings extends View {
     this.learned = null;
     /** The text of config.toml, if it is shown. @type {string | null} */
     this.file = null;
-    /** When the learn session started, on the clock of the trace. */
+    /** Number of the last trace record before the learn session. */
     this.learnFrom = 0;
     this.timer = 0;
     this.settle = 0;

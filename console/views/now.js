@@ -64,7 +64,7 @@ class ViewNow extends View {
     this.pause_ms = REDRAW;
     this.timer = 0;
     this.tick = 0;
-    /** Draws the view at most every REDRAW ms. @param {Event} event */
+    /** Draws the view, but not more often than `pause_ms` allows. @param {Event} event */
     this.onChange = (event) => {
       const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
       if (topics.has('config') || topics.has('all')) this.load();

@@ -44,7 +44,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// The parameters of a daemon.
 pub struct Options {
     pub home: Home,
     pub clock: Arc<dyn Clock>,

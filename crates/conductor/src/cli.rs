@@ -1,8 +1,9 @@
 //! The command line. Each command is in its own file. A command sends requests to the daemon over
 //! the human door (`control.sock`), or reads files itself if no daemon is needed.
 //!
-//! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` has more (`remote`). Results go
-//! to stdout, everything else to stderr.
+//! Exit codes: 0 success, 1 failure, 2 usage error; `call --remote` (`remote`) and `audit verify`
+//! (`audit`) have more. Results go to stdout, everything else to stderr. With `--json`, errors go
+//! to stdout too.
 
 mod approvals;
 mod args;
@@ -64,7 +65,6 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs one command to its end.
 pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,

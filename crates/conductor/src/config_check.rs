@@ -98,7 +98,8 @@ impl Checked {
         }
     }
 
-    /// Every error as text: the line, a caret below the character, and a suggested correction.
+    /// Every error and warning as text: the line, a caret below the character, and a suggested
+    /// correction.
     pub fn rendered(&self) -> Vec<String> {
         let name = self.path.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
         let shown: Vec<String> = self.diagnostics().iter().map(|it| it.render(&self.text, &name)).collect();

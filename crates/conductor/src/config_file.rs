@@ -37,8 +37,7 @@ pub struct Refusal {
     /// The place and the error, in one line.
     pub reason: String,
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether the file could not be read because of a disk error. If so, another attempt may
-    /// succeed.
+    /// Whether the file exists but could not be read. Another attempt may then succeed.
     pub retry: bool,
 }
 
@@ -113,7 +112,7 @@ pub fn one_line(fault: &Diagnostic) -> String {
 pub enum Arrival {
     /// A configuration to put in force.
     Accepted(Arc<ConfigInForce>),
-    /// The file is already in force; an earlier error is cleared.
+    /// The file is already in force, or there has never been a file; an earlier error is cleared.
     Same,
     Refused(Refusal),
 }

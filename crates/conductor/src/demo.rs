@@ -21,14 +21,13 @@ pub const SET: &[u8] = include_bytes!("../../../examples/sets/golden.als");
 /// The vocal sample of the Set.
 pub const SAMPLE: &[u8] = include_bytes!("../../../examples/sets/Samples/Vox Take.wav");
 
-/// Writes the patch to the patches folder, unless a file with this name exists, and opens it on
-/// behalf of a person.
+/// Writes the patch to the patches folder, unless a file with this name exists, and opens it.
 pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "patches", "demo.maxpat", PATCH.as_bytes())?;
     Ok(open(studio, "open_patch", json!({ "path": "demo.maxpat", "alias": "demo", "group": "demo" })).await)
 }
 
-/// Writes the Set to the sets folder, unless it exists, and opens it.
+/// Writes the Set and its sample to the sets folder, unless they exist, and opens the Set.
 pub async fn show_set(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "sets", "demo.als", SET)?;
     lay(home, "sets/Samples", "Vox Take.wav", SAMPLE)?;

@@ -80,9 +80,7 @@ pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
-    /// The listener for phones.
     pub phone: Arc<PhoneListener>,
-    /// The paired phones.
     pub phones: Arc<Devices>,
     webhooks: Arc<Webhooks>,
     pub cluster: Arc<Cluster>,
@@ -94,8 +92,8 @@ pub struct Gateway {
     /// The links and sessions of the console.
     pub consoles: Arc<Sessions>,
     pub audit: Arc<DaemonLog>,
-    /// The `[audit]` section at the start of the daemon. A changed section takes effect at the next
-    /// start.
+    /// The `[audit]` section at the start of the daemon. A change of a key other than `detail` and
+    /// `read_only_sync` takes effect at the next start.
     audit_section: config::Audit,
     /// The `[patch]` section at the start of the daemon. A changed section takes effect at the next
     /// start.

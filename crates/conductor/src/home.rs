@@ -8,7 +8,7 @@ use conductor_hosts::system::lock_file::{LockError, LockFile};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Paths of the files and folders in a home. No other code contains these names.
+/// Paths of the main files and folders in a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,

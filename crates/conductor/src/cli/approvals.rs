@@ -107,12 +107,12 @@ impl Pager {
     }
 }
 
-/// Refuses a decision without a terminal. The daemon checks this too.
+/// Refuses the command if stdin is not a terminal. For decisions, the daemon checks the caller too.
 pub fn at_a_terminal() -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         return Ok(());
     }
-    Err(Failure::Text("decisions need a terminal: run this command in one, without a pipe".into()))
+    Err(Failure::Text("this command needs a terminal: run it in one, without a pipe as its input".into()))
 }
 
 /// Asks a question on the terminal. Only a `y` that was not typed too quickly is a yes.

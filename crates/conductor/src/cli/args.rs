@@ -93,14 +93,14 @@ pub enum Command {
     Console(ConsoleArgs),
     /// Pair a phone, so that a person can answer approval requests on it
     Pair(super::pair::PairArgs),
-    /// Show how other machines reach this daemon over HTTP
+    /// Show how other machines reach this daemon over HTTP, and manage their tokens
     #[command(subcommand)]
     Http(super::http::HttpCommand),
     /// Show the rigs of a venue, answer their questions, and set up their server
     Rigs(super::rigs::RigsArgs),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
-    /// Show or reset tools that are disabled after failures
+    /// Show or reset circuit breakers, which disable tools after failures
     #[command(subcommand)]
     Circuit(CircuitCommand),
     /// Check, describe, compare or draw Live Set files
@@ -273,7 +273,8 @@ pub struct McpStart {
     /// Toolsets or tools to remove, separated by commas
     #[arg(long, value_name = "LIST")]
     pub exclude_tools: Option<String>,
-    /// Remove every tool that has an effect, except conductor_panic
+    /// Remove every tool that has an effect, except conductor_panic; the view stage also keeps
+    /// conductor_switch_mode
     #[arg(long)]
     pub read_only: bool,
     /// List tool names with underscores (safe) or with dots (dotted)
@@ -445,7 +446,7 @@ pub enum ConsoleCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum CircuitCommand {
-    /// List tools that have failed, with their targets
+    /// List the tools that have run, with their state, failures and targets
     List,
     /// Let a tool run again now
     Reset {
@@ -493,7 +494,7 @@ pub struct DemoSound {
 
 #[derive(Debug, ClapArgs)]
 pub struct Up {
-    /// Start with virtual controllers and a demo configuration
+    /// Start with virtual controllers, and with a demo configuration if there is none yet
     #[arg(long)]
     pub demo: bool,
     /// Serve HTTP at this address, instead of [http] bind; port 0 chooses a free port

@@ -1,5 +1,5 @@
-//! `conductor audit`: list, tail, verify, export and hash. The commands read the log files
-//! directly, so they neither need nor disturb a daemon.
+//! `conductor audit`: list, tail, verify, accept-rollback, export and hash. The commands read the
+//! log files directly, so they need no daemon. If a daemon runs, a log is accepted by the daemon.
 //!
 //! Not here: reading the head of the log from a running daemon, and the check for a person. The
 //! results of both are in [`Context`].
@@ -191,7 +191,6 @@ pub struct Context<'a> {
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
-    /// Whether `--json` was given.
     pub json: bool,
     /// Whether to show the progress on stderr.
     pub progress: bool,

@@ -54,7 +54,8 @@ Open this patch in Max and keep it open. Set [patch.max] enabled = true in confi
 This bridge was tested only with a simulated Max: please report any problem.";
 const PD_NEXT: &str = "Open this patch in your Pd and keep it open. Set [patch.pd] mode = \"attach\" in config.toml.";
 
-/// The folder in which Live searches for scripts. It exists after the first start of Live.
+/// The folder in which Live searches for scripts. `None` if Live's User Library was not found; the
+/// first start of Live creates it.
 fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
     let user_home = environment.user_home.as_ref()?;
     // The first path is for macOS, the second for Windows.

@@ -1,4 +1,5 @@
-//! `conductor circuit`: lists and resets the tools and targets that are disabled after failures.
+//! `conductor circuit`: lists and resets circuit breakers, which disable a tool or one of its
+//! targets after failures.
 
 use super::args::CircuitCommand;
 use super::out::{Out, Tone, cell};
@@ -18,7 +19,7 @@ pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdi
             }
             out.show(&json!({ "circuits": circuits }), |out, _| {
                 if circuits.is_empty() {
-                    return out.line("no tool has failed");
+                    return out.line("no tool has run since the daemon started");
                 }
                 let row = |name: String, it: &Value| {
                     let state = text(it, "state");

@@ -66,8 +66,8 @@ fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     })
 }
 
-/// Describes the parts of the file that are not in force. The terminal of `conductor up` shows this
-/// text too.
+/// Describes what a person has to accept: the parts of the file that are not in force, and mappings
+/// in force that type keys. The terminal of `conductor up` shows this text too.
 pub fn difference(waiting: &Value) -> String {
     let mut text = String::new();
     let mut line = |it: &str| {

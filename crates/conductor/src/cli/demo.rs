@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// The port that the demo's mappings and routes send to.
 const INSTRUMENT: &str = "synth";
-/// Time after the last note, in which it fades out.
+/// Time for the last note to fade out.
 const FADE_MS: u32 = 1500;
 /// Sixteenth notes in a bar.
 const BAR: u32 = 16;
@@ -158,7 +158,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// Ends fluidsynth. Returns an error if it has already ended, because then it played nothing.
+    /// Ends fluidsynth. Returns an error if it has already ended: it then did not play to the end.
     fn end(mut self) -> Result<(), Failure> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -166,7 +166,7 @@ impl Listening {
         }
     }
 
-    /// Waits until fluidsynth ends, which is a failure unless a signal ended it.
+    /// Waits until fluidsynth ends. An exit code other than 0 is a failure; a signal is not.
     fn wait(&mut self) -> Result<(), Failure> {
         match self.child.wait()?.code() {
             Some(0) | None => Ok(()),
@@ -287,7 +287,7 @@ impl Part {
 
     /// The script. Times are rounded from the start, so that rounding errors do not add up.
     fn script(mut self, tempo: u32) -> String {
-        // At the same time, a release comes before a press.
+        // If a release and a press have the same time, the release comes first.
         self.events.sort_by_key(|(at, event)| (*at, event.starts_with("on")));
         let ms = |at: u32| at * 15_000 / tempo;
         let mut words = Vec::new();

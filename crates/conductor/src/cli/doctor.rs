@@ -102,7 +102,6 @@ impl Finding {
     }
 }
 
-/// Every check, as JSON.
 pub fn checks(home: &Home, environment: &Environment) -> Result<Vec<Value>, String> {
     let findings = findings(home, environment).map_err(|failure| failure.to_string())?;
     Ok(findings.iter().map(wire).collect())

@@ -1,6 +1,6 @@
 //! `conductor explain`: shows which mapping an event fires, and why the others do not fire. A
-//! running daemon also considers connected and muted devices; without a daemon only the file is
-//! used.
+//! running daemon also considers which devices are absent or muted; without a daemon only the file
+//! is used.
 
 use super::args::Explain;
 use super::{Failure, Verdict, out::Out, tool_or_offline};

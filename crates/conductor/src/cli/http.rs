@@ -1,4 +1,4 @@
-//! `conductor http`: shows how other machines connect to this daemon, and creates their tokens.
+//! `conductor http`: shows how other machines connect to this daemon, and manages their tokens.
 
 use super::approvals::at_a_terminal;
 use super::call::tool;
@@ -71,7 +71,7 @@ pub fn run(command: HttpCommand, home: &Home, out: &mut Out) -> Result<Verdict, 
 
 const DAY_MS: u64 = 86_400_000;
 
-/// The daemon receives only the digest of the token.
+/// Creates a token and prints it. The daemon receives only its digest.
 fn create(args: TokenCreate, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let token = random_token(&RandomIds);

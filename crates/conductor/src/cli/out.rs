@@ -1,4 +1,5 @@
-//! Writes the results of commands to stdout and their errors to stderr.
+//! Writes the results of commands to stdout and their errors to stderr. With `--json`, errors are
+//! JSON on stdout.
 //!
 //! Names of modes, tracks and files are untrusted, so every line is escaped here. Therefore no name
 //! can move the cursor or hide text. Escaped JSON is still valid JSON.
@@ -106,12 +107,12 @@ impl Out {
         writeln!(self.stdout, "{}", plain(&text.to_string()))
     }
 
-    /// Writes complete lines, each with its line break.
+    /// Writes text without adding a line break.
     pub fn text(&mut self, lines: &str) -> io::Result<()> {
         self.stdout.write_all(plain(lines).as_bytes())
     }
 
-    /// Writes an unescaped control sequence, to draw on a terminal.
+    /// Writes fixed text without escaping it, such as a control sequence for the terminal.
     pub fn control(&mut self, sequence: &'static str) -> io::Result<()> {
         self.stdout.write_all(sequence.as_bytes())
     }

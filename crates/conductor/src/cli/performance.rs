@@ -1,5 +1,6 @@
 //! `conductor performance on|off`: turns the performance lock on or off. While it is on, AI clients
-//! cannot switch modes, send MIDI or apply plans; a person can.
+//! cannot switch modes, mute devices, send MIDI or start MIDI learn; a person can. No plan can be
+//! applied, and a changed configuration waits until the lock is off.
 
 use super::approvals::at_a_terminal;
 use super::args::{Performance, Switch};

@@ -59,7 +59,7 @@ pub fn run(command: PlansCommand, home: &Home, out: &mut Out) -> Result<Verdict,
 /// Restores the content that the file had before the edit.
 fn undo_edit(record: &Value, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     out.line(escape(text(record, "summary")))?;
-    if !ask_yes(out, "Restore the file as it was before?")? {
+    if !ask_yes(out, "Restore the file as it was before this edit?")? {
         out.line("nothing was changed")?;
         return Ok(Verdict::Bad);
     }

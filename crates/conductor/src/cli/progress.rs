@@ -10,7 +10,6 @@ use std::path::PathBuf;
 /// Shorter work shows no bar.
 const SHOWN_AFTER_US: u64 = 1_000_000;
 
-/// The unit that a bar counts in.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
     Bytes,

@@ -139,7 +139,6 @@ fn wrap(text: &str, room: usize) -> Vec<String> {
     pieces
 }
 
-/// The meaning of a typed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Yes,

@@ -1,4 +1,5 @@
-//! `conductor call --remote URL`: calls a tool of a daemon on another machine, over HTTPS.
+//! `conductor call --remote URL`: calls a tool of a daemon on another machine, over HTTPS. Plain
+//! HTTP is allowed only to this machine.
 //!
 //! The token is read from the environment, because arguments of a program are visible to every
 //! process. Each error code has its own exit code, so that scripts can react to it.
@@ -111,7 +112,7 @@ impl ServerCertVerifier for Pinned {
         if found == self.pin {
             return Ok(ServerCertVerified::assertion());
         }
-        Err(rustls::Error::General(format!("the certificate has the fingerprint {found}")))
+        Err(rustls::Error::General(format!("the certificate has the fingerprint {found}, not {}", self.pin)))
     }
 
     fn verify_tls12_signature(

@@ -183,7 +183,8 @@ fn show_questions(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     })
 }
 
-/// Shows the whole question, and sends the answer with the digest of the shown question.
+/// Shows the whole question. If there is an `answer`, sends it with the digest of the shown
+/// question.
 fn decide(home: &Home, out: &mut Out, args: &QuestionArgs, answer: Option<&str>) -> Result<Verdict, Failure> {
     if answer.is_some() {
         at_a_terminal()?;

@@ -62,8 +62,8 @@ pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdic
     }
 }
 
-/// Reads a value from the terminal without echo. If stdin is not a terminal, reads all of it
-/// without the last line break.
+/// Reads a value from the terminal without echo. If stdin is not a terminal, reads it to its end,
+/// but at most 128 KiB. Line breaks at the end are removed.
 pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     let mut value = Zeroizing::new(String::new());
     if io::stdin().is_terminal() {
@@ -92,7 +92,6 @@ fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the keys up to Enter.
 fn typed_line(mut next: impl FnMut() -> io::Result<Option<u8>>) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));
     while let Some(key) = next()? {

@@ -288,7 +288,8 @@ fn quote(path: &Path) -> Result<String, Failure> {
 fn word(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().filter(|it| !it.contains(['"', '%']) && !it.chars().any(char::is_control));
     let text = text.ok_or_else(|| {
-        Failure::Text(format!("{}: a task cannot contain this path; choose one without % and quotes", path.display()))
+        let why = "a task cannot contain this path; choose one in UTF-8 without %, quotes and control characters";
+        Failure::Text(format!("{}: {why}", path.display()))
     })?;
     Ok(format!("\"{text}\""))
 }

@@ -111,7 +111,7 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a row only if there is a problem: no tool is served, or the second copy is behind.
+/// Prints one row for each problem of the audit log.
 fn audit(out: &mut Out, audit: &Value) -> io::Result<()> {
     if let Some(reason) = audit["reason"].as_str() {
         row(out, "audit", format_args!("no tool is served: {reason}"))?;

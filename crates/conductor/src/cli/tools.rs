@@ -65,7 +65,7 @@ pub fn run(args: &ToolsArgs, home: &Home, out: &mut Out) -> Result<Verdict, Fail
 fn show(out: &mut Out, tool: &Value) -> io::Result<()> {
     let name = text(tool, "name");
     out.line(format_args!("{name} {}", wrapped(text(tool, "signature"), name.len() + 1)))?;
-    out.line(format_args!("{}, {}, set {}", text(tool, "title"), text(tool, "tier"), text(tool, "toolset")))?;
+    out.line(format_args!("{}, {}, toolset {}", text(tool, "title"), text(tool, "tier"), text(tool, "toolset")))?;
     out.line(text(tool, "description"))?;
     for (argument, schema) in tool["input_schema"]["properties"].as_object().into_iter().flatten() {
         out.line(format_args!("  {argument:<18} {}", text(schema, "description")))?;

@@ -1,11 +1,11 @@
 //! `state/accepted.jsonl` stores the configuration that a person accepted, with a MAC. After a
-//! restart this configuration is in force, regardless of the content of `config.toml`.
+//! restart, the parts that need acceptance are taken from this file, not from `config.toml`.
 //!
-//! If there are secrets, the key of the MAC is derived from their key. Otherwise the key is in
-//! `secrets/config.key`, which is created at the first start. Every change has a number. The audit
-//! log records the last number and its hash, so that a restored older file is detected. A home with
-//! an audit log, an audit key or an entry in the keychain is never new: without a record with a
-//! valid MAC the daemon grants no rights.
+//! The key of the MAC is in `secrets/config.key`, which is created at the first start. If there are
+//! secrets, the key of the MAC is derived from this key and the key of the secrets. Every change
+//! has a number. The audit log records the last number and its hash, so that a restored older file
+//! is detected. A home with an audit log, an audit key or an entry in the keychain is never new:
+//! without a record with a valid MAC the daemon grants no rights.
 //!
 //! Not here: held changes (`conductor_core::config::held`), and reading the file (`config_file`).
 

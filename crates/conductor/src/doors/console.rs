@@ -1,10 +1,10 @@
 //! The console: a web page for a person, and the routes that the page uses.
 //!
-//! A session starts with a one-time link that a person's terminal printed. Every route needs the
-//! key of a session in a header and `Sec-Fetch-Site: same-origin`. There is no cookie, because
-//! cookies ignore ports: any other server on this machine would receive them. No bearer token opens
-//! these routes, and no key of a session opens a route of AI clients. `console/contract.d.ts`
-//! describes everything that the page reads and sends.
+//! A session starts with a one-time link that a person's terminal printed. Every route except the
+//! files of the page needs `Sec-Fetch-Site: same-origin` and, except the login, the key of a
+//! session in a header. There is no cookie, because cookies ignore ports: any other server on this
+//! machine would receive them. No bearer token opens these routes, and no key of a session opens a
+//! route of AI clients. `console/contract.d.ts` describes everything that the page reads and sends.
 //!
 //! Not here: checks of Host and Origin (`doors::http`), and the recognition of a person
 //! (`control::person`).
@@ -67,7 +67,6 @@ const MOST_BODY: usize = 1 << 20;
 /// Maximum number of events in one request to play.
 const MOST_PLAYED: usize = 64;
 
-/// The console of one daemon.
 pub struct Console {
     control: Arc<Control>,
     feed: Feed,

@@ -1,9 +1,9 @@
 //! `control.sock`, also named the human door: JSON-RPC 2.0, one message per line, for the command
 //! line.
 //!
-//! A request is a decision, an operation on a secret, a stream, or `call`, which runs any listed
-//! tool through the pipeline. Not here: MCP, which has no request that decides anything, and the
-//! rule for who counts as a person ([`person`]).
+//! A request is a decision, a read that a decision needs, an operation on a secret, a stream, or
+//! `call`, which runs any listed tool through the pipeline. Not here: MCP, which has no request
+//! that decides anything, and the rule for who counts as a person ([`person`]).
 
 pub mod call;
 pub mod client;

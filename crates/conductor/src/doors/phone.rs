@@ -62,14 +62,12 @@ const FILES: [&str; 8] = [
     "vendor/lit.js",
 ];
 
-/// The certificate of the listener, for the page.
 #[derive(Clone, Copy)]
 pub struct Certificate {
     pub fingerprint: Digest,
     pub is_self_signed: bool,
 }
 
-/// The page of phones of one daemon.
 pub struct Phone {
     control: Arc<Control>,
     waiting: Semaphore,
@@ -244,7 +242,7 @@ impl Phone {
     }
 }
 
-/// Whether phones may see and answer this request. A person's own request is not shown.
+/// Whether phones may see and answer this request.
 fn may_see(settings: Option<&PhoneSettings>, record: &Record) -> bool {
     let is_tier = settings.is_some_and(|it| it.tiers.contains(&record.tier));
     is_tier && Channel::Phone.satisfies(record.channel_floor) && matches!(record.kind, Kind::Call | Kind::Plan)

@@ -85,8 +85,8 @@ impl View {
         views::lists(self.listed, tool)
     }
 
-    /// The view of a client that connects to the socket directly: everything that `[mcp]` allows,
-    /// because scripts use the socket.
+    /// The view of a client that connects to the socket directly or uses plain HTTP: everything
+    /// that `[mcp]` allows, because scripts use these doors.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
         let toolset = known_tools(studio, &settings.mcp.tools);
@@ -186,7 +186,7 @@ impl Session {
         self.view.get_or_init(|| View::configured(&self.studio))
     }
 
-    /// Sets the view from a proxy's hello message. Returns false if the view was already set.
+    /// Sets the view that the client requested. Returns false if the view was already set.
     pub fn set_view(&self, view: View) -> bool {
         self.view.set(view).is_ok()
     }

@@ -80,7 +80,6 @@ impl Shared {
         change(&mut self.now.lock());
     }
 
-    /// Why there is no connection.
     fn lost(&self) -> String {
         self.now.lock().error.clone().unwrap_or_else(|| "the server is not connected".to_owned())
     }
@@ -171,7 +170,7 @@ impl Cluster {
         Ok((shared, link))
     }
 
-    /// The state of every rig. Without the server, all other rigs are unknown.
+    /// The state of every rig. Without the server, the state of all rigs is unknown.
     pub async fn rigs(&self) -> Result<Value, ToolError> {
         let shared = self.shared()?;
         let link = shared.link.lock().clone();

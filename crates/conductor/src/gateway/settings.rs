@@ -52,8 +52,8 @@ pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
     })
 }
 
-/// One line for each tool name that does not exist. Names are checked here because the file is read
-/// before the catalog exists.
+/// One line for each tool or toolset that does not exist. Names are checked here because the file
+/// is read before the catalog exists.
 pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     let is_tool = |name: &str| catalog.get(name).is_some();
     let mut lines = Vec::new();

@@ -236,7 +236,8 @@ fn reason(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The pause after this number of failures: it doubles up to five minutes, and varies by a quarter.
+/// The pause after this number of failures: it doubles up to five minutes, and is then lengthened
+/// by up to a quarter.
 fn pause_ms(failures: u32, jitter: u32) -> u64 {
     let doubled = FIRST_PAUSE_MS.saturating_mul(1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX));
     let pause = doubled.min(LONGEST_PAUSE_MS);

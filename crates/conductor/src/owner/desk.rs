@@ -9,6 +9,7 @@
 //! In these cases an event goes to the ring for the owner, even if the desk is free:
 //! - an older event waits in a ring
 //! - a learn session runs, or a client listens to an output: both need events or messages in order
+//! - many effects of earlier events wait for the owner
 //! - the device has lights, motor faders or the approval pad
 //! - the engine would have to allocate memory, for example for a SysEx message
 

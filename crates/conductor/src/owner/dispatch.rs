@@ -1,5 +1,6 @@
-//! Carries out effects. MIDI and OSC messages are sent at once. Keys, text, clicks and volume are
-//! passed to worker threads, and calls to the gateway. Nothing here blocks.
+//! Carries out effects. MIDI messages, and OSC messages to an address, are sent at once. OSC
+//! messages to a host name, keys, text, clicks and volume are passed to worker threads, and calls
+//! to the gateway. Nothing here blocks.
 //!
 //! Not here: deciding which effects to carry out (`conductor_core::engine`).
 

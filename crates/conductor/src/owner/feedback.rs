@@ -63,8 +63,8 @@ impl Surface {
     }
 }
 
-/// The settings of the approval pad. `None` if the new policy has an error: the old policy stays in
-/// force, but the pad is disabled.
+/// The settings of the approval pad. Also `None` if the new policy has an error: the old policy
+/// stays in force, but the pad is disabled.
 fn pad_of(config: &Config) -> Option<&PadSettings> {
     config.policy.as_ref().and_then(|it| it.approval.pad.as_ref())
 }

@@ -83,7 +83,8 @@ pub struct Table {
     pub gamepads: Vec<String>,
     /// The addresses of our OSC listeners.
     pub osc_listeners: Vec<String>,
-    /// The configured devices in file order, then ports without an alias.
+    /// The configured MIDI devices and gamepads in file order, then ports without an alias, then
+    /// the OSC devices.
     pub devices: Vec<Bound>,
     pub backends: Vec<BackendNow>,
 }
@@ -408,8 +409,8 @@ impl PortScanner {
         self.sources.get(source).map_or(Protocol::Midi, |it| it.protocol)
     }
 
-    /// The configured devices in file order, then ports without an alias. Each entry has the ports
-    /// that should be open.
+    /// The configured MIDI devices and gamepads in file order, then ports without an alias. Each
+    /// entry has the ports that should be open.
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
         let configured = config.devices.iter().filter(|it| it.protocol != Protocol::Osc);

@@ -519,13 +519,13 @@ fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
     files.studio.up(&[]);
     for (id, content) in [(removed, "another\n"), (wrote, "the first song\n")] {
         let mut undo = Terminal::start(conductor(files.home(), &["plans", "undo", &id]));
-        undo.until("Restore the file as it was before? [y/N]");
+        undo.until("Restore the file as it was before this edit? [y/N]");
         say_yes(&mut undo, "undone");
         assert!(undo.end().0.success());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
     }
     let mut undo = Terminal::start(conductor(files.home(), &["plans", "undo", &folder]));
-    undo.until("Restore the file as it was before? [y/N]");
+    undo.until("Restore the file as it was before this edit? [y/N]");
     say_yes(&mut undo, "undone");
     assert!(undo.end().0.success() && files.folder.path().join("empty").is_dir());
 }

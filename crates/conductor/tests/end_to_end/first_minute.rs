@@ -213,7 +213,7 @@ fn doctor_fixes_after_a_yes_what_needs_no_rights() {
     let mode = || std::fs::metadata(&home).unwrap().permissions().mode() & 0o777;
 
     let piped = conductor(&home, &["doctor", "--fix"]).stdin(Stdio::null()).output().unwrap();
-    assert!(!piped.status.success() && text(&piped.stderr).contains("need a terminal"), "{piped:?}");
+    assert!(!piped.status.success() && text(&piped.stderr).contains("needs a terminal"), "{piped:?}");
     let shown = text(&conductor(&home, &["doctor"]).output().unwrap().stdout);
     assert!(shown.contains("conductor doctor --fix"), "{shown}");
 

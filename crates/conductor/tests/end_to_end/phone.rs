@@ -175,7 +175,7 @@ fn a_phone_stays_paired_after_a_restart_and_only_a_person_pairs() {
     let url = address(&studio);
     // A program without a terminal gets no link, and neither does the model.
     let refused = studio.run(&["pair"]);
-    assert!(!refused.status.success() && text(&refused.stderr).contains("decisions need a terminal"));
+    assert!(!refused.status.success() && text(&refused.stderr).contains("needs a terminal"));
     for method in ["phone.pair", "phone.list", "phone.revoke"] {
         assert_eq!(studio.refusal(method, json!({}))["code"], "DENIED", "{method}");
     }

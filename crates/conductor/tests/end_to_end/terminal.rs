@@ -169,7 +169,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     ] {
         let output = studio.run(&words);
         assert_eq!(output.status.code(), Some(1), "{words:?}");
-        assert!(text(&output.stderr).contains("need a terminal"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("needs a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
     // The daemon refuses too, if the command does not. The calling process has no terminal, so it

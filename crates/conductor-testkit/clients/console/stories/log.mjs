@@ -18,7 +18,7 @@ export default async function (stage) {
   assert.notEqual(changed, log);
   await stage.write("audit/000001.jsonl", changed);
   await page.getByRole("button", { name: "Verify the log" }).click();
-  const verdict = page.locator(".verdict-panel", { hasText: "The log was changed" });
+  const verdict = page.locator(".verdict-panel", { hasText: "The log is not intact" });
   await verdict.waitFor();
   assert.match(await verdict.innerText(), /at record \d+/);
 }

@@ -78,7 +78,7 @@ impl Console {
             && Some(&record.tool) == name.as_ref()
             && Some(record.args_hash) == args_hash;
         if !is_this {
-            return Err(ToolError::new(Code::PlanStale, "this confirmation belongs to another call")
+            return Err(ToolError::new(Code::PlanStale, "this confirmation is not an open request for this call")
                 .subject(Subject::Approval(id.to_owned()))
                 .hint("Call the tool again and confirm the new question."));
         }

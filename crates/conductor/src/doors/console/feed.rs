@@ -78,7 +78,6 @@ impl Feed {
         self.ring.lock().last
     }
 
-    /// Watches the number of the newest event.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }

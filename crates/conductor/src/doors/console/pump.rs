@@ -135,8 +135,8 @@ impl Console {
 
     /// Sends the records and the meters of this frame.
     async fn end_frame(&self) -> Option<()> {
-        // Send new questions now: a call waits for its answer only after its question was sent to
-        // the pages.
+        // Look at the questions again: a call starts to wait for its answer only after its question
+        // was sent, and no event reports this.
         self.notice_questions(true);
         let since = {
             let mut seen = self.seen.lock();

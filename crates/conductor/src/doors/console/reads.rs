@@ -1,4 +1,4 @@
-//! Answers the read requests of the page that are neither the snapshot nor tool calls.
+//! Answers the read requests of the page: the snapshot, and data by name. Not here: tool calls.
 
 use super::decide::places_of;
 use super::sessions::Session;

@@ -159,7 +159,6 @@ impl Drop for OpenStream {
     }
 }
 
-/// The answer to a login.
 pub struct LoggedIn {
     pub key: String,
     pub session: Arc<Session>,
@@ -169,7 +168,6 @@ pub struct Sessions {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     state: Mutex<State>,
-    /// The number of sessions.
     count: watch::Sender<usize>,
 }
 
@@ -261,7 +259,7 @@ impl Sessions {
         Some(found)
     }
 
-    /// Ends the sessions whose time is over.
+    /// Ends the sessions that have expired or are idle.
     pub fn reap(&self) {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -282,7 +280,8 @@ impl Sessions {
         }
     }
 
-    /// Ends one session by its name, or all. Returns the number of ended sessions.
+    /// Ends one session by its name, or all sessions and unused links. Returns the number of ended
+    /// sessions.
     pub fn end(&self, name: Option<&str>, why: Ended) -> usize {
         let mut state = self.state.lock();
         let before = state.sessions.len();
@@ -305,7 +304,6 @@ impl Sessions {
         self.count.send_if_modified(|it| std::mem::replace(it, count) != count);
     }
 
-    /// Watches the number of sessions.
     pub fn watch(&self) -> watch::Receiver<usize> {
         self.count.subscribe()
     }

@@ -27,7 +27,6 @@ pub async fn call(
     run(control, call).await
 }
 
-/// Runs a call and returns its result.
 pub async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run(&control.gateway.studio, call).await.into_outcome() {
         // Return the content blocks or the error result of a plugin unchanged.
@@ -67,7 +66,7 @@ pub fn tools(control: &Control, name: Option<&str>) -> Value {
     json!({ "tools": tools })
 }
 
-/// The circuit breaker of every tool that has run.
+/// The circuit breaker of every tool that has run since the daemon started.
 pub fn circuits(control: &Control) -> Vec<Value> {
     let named = |it: &CircuitStatus| {
         let mut value = circuit(it);

@@ -28,8 +28,11 @@ pub async fn reload(control: &Control) -> Result<Value, ToolError> {
     let path = control.home.config_file();
     let bytes = atomic_file::read(&path).map_err(|_| {
         let path = path.display().to_string();
-        ToolError::new(Code::NotFound, format!("there is no {path}; the built-in empty mode is in force"))
-            .subject(Subject::Config(path))
+        ToolError::new(
+            Code::NotFound,
+            format!("{path} does not exist or cannot be read; the configuration in force is unchanged"),
+        )
+        .subject(Subject::Config(path))
     })?;
     let serving = control.handle.serving();
     let waiting = &serving.waiting;
@@ -201,16 +204,18 @@ pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, Too
         let id: Uuid = pending.find(text)?;
         Ok::<_, Refused>(pending.get(id).filter(|it| kinds.contains(&it.kind)).cloned())
     });
-    let (what, subject, command) = match kinds {
-        [Kind::Call, ..] => ("approval", Subject::Approval(text.to_owned()), "approvals"),
-        _ => ("plan", Subject::Plan(text.to_owned()), "plans"),
+    let (what, subject, hint) = match kinds {
+        [Kind::Call] => ("approval", Subject::Approval(text.to_owned()), "`conductor approvals list` lists the ids."),
+        [Kind::Call, ..] => {
+            let hint = "`conductor approvals list` and `conductor plans list` list the ids.";
+            ("approval or plan", Subject::Approval(text.to_owned()), hint)
+        }
+        _ => ("plan", Subject::Plan(text.to_owned()), "`conductor plans list` lists the ids."),
     };
     match found {
         Ok(Some(record)) => Ok(record),
         Ok(None) | Err(Refused::NotFound) => {
-            Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}"))
-                .subject(subject)
-                .hint(format!("`conductor {command} list` lists the ids.")))
+            Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}")).subject(subject).hint(hint))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }

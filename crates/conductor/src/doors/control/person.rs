@@ -6,10 +6,10 @@
 //! has the client as an ancestor: the kernel makes it a child of pid 1 or of the user's service
 //! manager. To find orphans, walk up from the peer to the last process that is younger than the
 //! client. That process may be an orphan if its parent is pid 1 or the service manager, and its
-//! cgroup is the client's. The cgroup is compared because a desktop gives every window its own
-//! scope, but an orphan stays in the client's scope. Terminals opened before the client started
-//! count as people. New windows of an emulator, multiplexer or login server that ran before the
-//! client count too.
+//! cgroup is the client's or that of `systemd-run`. The cgroup is compared because a desktop gives
+//! every window its own scope, but an orphan stays in the client's scope. Terminals opened before
+//! the client started count as people. New windows of an emulator, multiplexer or login server that
+//! ran before the client count too.
 //!
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.

@@ -83,11 +83,7 @@ fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
         }
     }
     if length > LONGEST {
-        return Err(bad(format!(
-            "the script lasts {} s; the limit is {} s",
-            length.0 / 1_000_000,
-            LONGEST.0 / 1_000_000
-        )));
+        return Err(bad(format!("the script lasts {} ms; the limit is {} ms", length.0 / 1_000, LONGEST.0 / 1_000)));
     }
     held.sort_unstable();
     held.dedup();

@@ -139,7 +139,8 @@ impl Hooks {
     }
 }
 
-/// Whether the call has not started, so that the same delivery may be sent again.
+/// Whether the call has not started and may succeed later, so that the same delivery may be sent
+/// again.
 fn may_be_sent_again(code: Code) -> bool {
     match code {
         Code::RateLimited | Code::Busy | Code::CircuitOpen | Code::ApprovalRequired => true,
@@ -160,7 +161,7 @@ fn may_be_sent_again(code: Code) -> bool {
     }
 }
 
-/// The signature of a body, as hex digits.
+/// The signature of a time and a body, as hex digits.
 pub fn sign(secret: &[u8], timestamp: &str, body: &[u8]) -> String {
     Digest::hmac(secret, &[timestamp.as_bytes(), b".", body]).to_hex()
 }

@@ -242,8 +242,8 @@ impl Oauth {
         }))
     }
 
-    /// The keys of the issuer. With `again`, they are read again, unless they were read less than
-    /// `PAUSE_US` ago.
+    /// The keys of the issuer. With `again`, they are read again, unless the last attempt was less
+    /// than `PAUSE_US` ago.
     async fn keys(&self, clock: &dyn Clock, again: bool) -> Result<Arc<Vec<Key>>, Refused> {
         let older = |at: Option<Micros>, than_us: u64| at.is_none_or(|it| clock.now().since(it) >= than_us);
         let wanted = || {

@@ -2,7 +2,8 @@
 //! decides an approval.
 //!
 //! A call passes through the same pipeline as at every door. Observers receive ids, names, results
-//! and times, but neither arguments nor outputs.
+//! and times, but no outputs. They receive arguments only if the audit log contains them (`detail`
+//! of `[audit]`).
 
 use super::{Token, Tokens, mark_known, read_body, refuse};
 use crate::doors::mcp::Shared;

@@ -33,8 +33,8 @@ use super::wire::{self, Incoming, LineError, Lines};
 const OUTBOX: usize = 32;
 /// Maximum number of unwritten bytes. Above it, nothing is read from the peer.
 const UNREAD: usize = 256 * 1024;
-/// Maximum number of bytes in one write. Answers that are ready together share a write, but the
-/// first answer must not wait for all others.
+/// Answers that are ready together share a write until it has this many bytes. The first answer
+/// must not wait for all others.
 const GATHER: usize = 8 * 1024;
 /// How long a peer may leave its answers unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
@@ -58,7 +58,6 @@ pub struct Lifeline {
     pub failed: CancellationToken,
 }
 
-/// The parameters of a connection.
 pub struct Setup {
     /// Bytes of the peer that were already read.
     pub first: Vec<u8>,
@@ -192,15 +191,14 @@ struct Peer {
     /// one with the same id.
     in_flight: HashMap<RequestId, (u64, CancellationToken)>,
     last_serial: u64,
-    /// The request that all later requests wait for: `initialize`, or a list. Lists are long, and
-    /// the peer may not read, so only one list is built at a time.
+    /// The request that all later requests wait for: `initialize`, a list, or a prompt. Lists and
+    /// prompts are long, and the peer may not read, so only one is built at a time.
     awaited: Option<u64>,
     outbox: mpsc::Sender<Outgoing>,
     /// Requests to the client that have no reply yet.
     asked: HashMap<RequestId, oneshot::Sender<Result<Value, ErrorData>>>,
     /// Reports changes to a legacy client after its `initialized`.
     watch: Option<Watch>,
-    /// Cancels every call.
     cancel: CancellationToken,
 }
 

@@ -241,7 +241,8 @@ fn permitted(mut wanted: Wanted, token: &Token) -> Result<Wanted, String> {
     }
 }
 
-/// Waits for the answer, or for the first event before it.
+/// Waits for the answer, but at most `ONE_PIECE`, and not after an earlier event. Without the
+/// answer, the response is an event stream.
 pub async fn respond(stream: &Arc<EventStream>, stop: &CancellationToken, guard: Option<DropGuard>) -> Response {
     match timeout(ONE_PIECE, stream.answer_alone()).await {
         Ok(Some((status, answer))) => (status, [(header::CONTENT_TYPE, JSON)], answer).into_response(),

@@ -27,7 +27,7 @@ pub fn refused(id: Option<&RequestId>, error: ErrorData) -> Response {
     (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
 }
 
-/// Whether a request without a body belongs to the modern era.
+/// Whether the version in the headers is modern. Without a version, the message is legacy.
 pub fn is_modern(headers: &HeaderMap) -> Result<bool, ErrorData> {
     match single(headers, VERSION) {
         Ok(Some(version)) if ProtocolVersion::KNOWN_VERSIONS.iter().any(|it| it.as_str() == version) => {

@@ -109,7 +109,6 @@ pub struct HttpSession {
     last_number: AtomicU64,
     /// Locked while the session's only stream of change notifications is open.
     changes: Arc<tokio::sync::Mutex<Option<Watch>>>,
-    /// Cancels every request.
     cancel: CancellationToken,
 }
 
@@ -267,7 +266,7 @@ impl EventStream {
         self.state.lock().ended.is_some()
     }
 
-    /// The answer to a request that sent nothing before the answer.
+    /// Waits for the answer. `None` if another event comes first, or if the request was cancelled.
     pub async fn answer_alone(&self) -> Option<(StatusCode, Bytes)> {
         self.when(|state| match (state.ended, state.events.len()) {
             (Some(status), 1) => Some(state.events.front().map(|it| (status, it.clone()))),

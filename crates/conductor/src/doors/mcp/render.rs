@@ -32,8 +32,7 @@ pub fn unknown_tool(error: &ToolError) -> ErrorData {
     )
 }
 
-/// The result in the direct dialect: the value itself. Blocks that are not text are in a separate
-/// member.
+/// The result in the direct dialect: the value itself. Content blocks are in the member `content`.
 pub fn direct_success(output: Output) -> Value {
     let is_error = output.is_error;
     let (mut value, _, blocks) = output.into_parts();

@@ -33,7 +33,7 @@ pub enum Exit {
     Done,
     /// The daemon did not start, or has closed the connection.
     Lost,
-    /// The daemon refused the hello message, because the message names an unknown toolset.
+    /// The daemon refused the hello message, for example because it names an unknown toolset.
     Usage,
 }
 

@@ -187,8 +187,8 @@ pub fn write(message: &ServerJsonRpcMessage, id: Option<&RequestId>, out: &mut B
 /// Splits the bytes of a peer into lines.
 pub struct Lines {
     pub buffer: Vec<u8>,
-    /// Start of the next line in `buffer`. The bytes before it are removed when more bytes are
-    /// read.
+    /// Start of the next line in `buffer`. The bytes before it are removed when no complete line
+    /// is left.
     taken: usize,
     /// Start of the next search for a newline in `buffer`.
     scanned: usize,

@@ -91,8 +91,8 @@ struct Stage {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// A key event of a device. It is decided in a callback with this much free space in the output
-    /// buffer, or by the owner if it holds the desk.
+    /// A key event of a device. With `room`, a callback decides it, with space for this many
+    /// messages in the output buffer. Without `room`, the owner decides it.
     Key {
         pads: bool,
         note: u8,
@@ -159,7 +159,6 @@ impl Stage {
         }
     }
 
-    /// One iteration of the owner's loop.
     fn owner_turn(&mut self) {
         let left = std::mem::take(&mut self.desk.left);
         self.carry_out(left);
@@ -257,8 +256,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Every note and every key is released, wherever events are decided and whatever happens in
-    /// between.
+    /// A panic releases every note and every key, wherever events were decided and whatever
+    /// happened before.
     #[test]
     fn no_note_and_no_key_stays_on(ops in prop::collection::vec(op(), 1..60)) {
         let mut stage = Stage::new();

@@ -57,7 +57,7 @@ pub struct Field {
     pub is_required: bool,
 }
 
-/// The entry of a new file, as an object.
+/// The fields of a new entry, as an object.
 pub fn object(fields: &[Field]) -> Map<String, Value> {
     fields.iter().map(|it| (it.key.to_owned(), it.value.clone())).collect()
 }
