@@ -1,4 +1,5 @@
-//! Pads that change the volume of the machine, and conditions on running programs.
+//! Pads that change the volume of the machine, conditions on running programs, `learn` and
+//! `monitor`.
 
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;
