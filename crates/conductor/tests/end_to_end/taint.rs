@@ -1,8 +1,8 @@
 //! Events that a model causes never count as played by a person, on any path: mappings, routes,
 //! timers, lights, panic, OSC and cables.
 //!
-//! Each test has a mapping `command` that writes a file. A person can trigger it, which proves that
-//! it works.
+//! Each test has a mapping `command` that writes a file. In most tests a person triggers it too, which
+//! proves that it works.
 
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
@@ -30,7 +30,7 @@ impl Mark {
         self.folder.path().join("PWNED")
     }
 
-    /// The configuration rows of the command, which the policy allows.
+    /// The configuration row that allows the command.
     fn rows(&self) -> String {
         let file = self.file().display().to_string();
         format!(
@@ -129,7 +129,7 @@ virtual_port = "back"
 trusted = true
 "#;
 
-/// All paths from a pad lead to note 40 or controller 21 at `out`.
+/// All paths from a pad lead to note 40 or controller 40 at `out`.
 const DETOURS: &str = r#"
 [[global_mappings]]
 trigger = { type = "Note", note = 36, device = "pads" }
@@ -457,8 +457,8 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
     runs(studio, &mark, "the surface again", || surface(open, "/go"));
 }
 
-/// Hardware needs no entry in the file: events of a port that JACK marks as physical count as
-/// played by a person.
+/// Hardware needs no `trusted = true`: events of a port that JACK marks as physical count as played
+/// by a person.
 #[test]
 fn a_hardware_port_is_a_hand() {
     let mark = Mark::new();
