@@ -121,13 +121,13 @@ impl Stage {
         Peer::start(&self.name, arguments)
     }
 
-    /// Starts another program of `tests/end_to_end/jack`.
+    /// Starts another program than `peer.py`.
     pub fn script(&self, script: &str, arguments: &[&str]) -> Result<Peer, Missing> {
         Peer::run(&self.name, script, arguments)
     }
 }
 
-/// A mido program on RtMidi, at the other end of a cable.
+/// A program of `tests/end_to_end/jack`, at the other end of a cable.
 pub struct Peer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -454,7 +454,7 @@ action = { type = "MidiForward", target = "box" }
 #[test]
 fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     let mut stage = require!(Stage::without_server("scan", VIRTUAL));
-    // The daemon has retried at 1, 3 and 7 seconds; the next retry is eight seconds away.
+    // The daemon has retried at 1, 3 and 7 seconds; the next retry is at 15 seconds.
     until("the daemon has retried three times", || (stage.studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
     require!(stage.start_server());
     let _peer = require!(stage.peer(&["each", "into-mido"]));

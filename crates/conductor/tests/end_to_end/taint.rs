@@ -1,8 +1,8 @@
 //! Events that a model causes never count as played by a person, on any path: mappings, routes,
 //! timers, lights, panic, OSC and cables.
 //!
-//! Each test has a mapping `command` that writes a file. In most tests a person triggers it too, which
-//! proves that it works.
+//! Each test has a mapping `command` that writes a file. In most tests a person triggers it too,
+//! which proves that it works.
 
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
