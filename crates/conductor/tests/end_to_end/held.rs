@@ -203,7 +203,7 @@ fn a_rewritten_file_widens_nothing_now_or_after_a_kill() {
         // Change a part that is not held too, so that the test can see that the new file is read.
         let config = config.replace("controller = 1", &format!("controller = {}", at + 2));
         rig.studio.save(&config);
-        until(waits, || rig.held().iter().any(|it| it == waits).then_some(()));
+        until(&format!("{waits} is held"), || rig.held().iter().any(|it| it == waits).then_some(()));
         rig.nothing_widened(&config);
         // The parts that are not held are in force at once.
         let mappings = rig.studio.call("conductor_get_mappings", json!({ "mode": "Default" }));

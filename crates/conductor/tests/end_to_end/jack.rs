@@ -36,7 +36,7 @@ fn a_server_that_starts_later_is_picked_up_and_hears_the_pad() {
 
     require!(stage.start_server());
     stage.until_jack("ready");
-    let port = until("our port is there", || port(&stage, "daw"));
+    let port = until("the daemon's port is listed", || port(&stage, "daw"));
 
     let mut dump = stage.tool("jack_midi_dump", &["-a", "dump"]);
     let mut dump = dump.stdout(Stdio::piped()).spawn().unwrap();
@@ -232,7 +232,7 @@ action = { type = "MidiForward", target = "daw", transform = { channel = 3 } }
     const COUNT: u16 = 10_000;
     let stage = require!(Stage::open("paced", config));
     let listener = require!(stage.peer(&["recv", "into-mido", "120"]));
-    let into = until("the listener's port", || port(&stage, "into-mido"));
+    let into = until("the port of the listener is listed", || port(&stage, "into-mido"));
     stage.until_cable("conductor:daw", &into);
     let mut sender = require!(stage.peer(&["send", "out-of-mido", &COUNT.to_string(), "300"]));
     stage.until_connected("peer", true);
@@ -262,7 +262,7 @@ const OUT: &str = "[[devices]]\nalias = \"daw\"\ndirection = \"Output\"\nvirtual
 fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_right() {
     let stage = require!(Stage::open("burst", OUT));
     let listener = require!(stage.peer(&["recv", "into-mido", "120"]));
-    let into = until("the listener's port", || port(&stage, "into-mido"));
+    let into = until("the port of the listener is listed", || port(&stage, "into-mido"));
     stage.until_cable("conductor:daw", &into);
     let huge: Vec<u8> = [0xF0].into_iter().chain(std::iter::repeat_n(1, 64 * 1024)).chain([0xF7]).collect();
     let refusal = stage.studio.refusal("play", json!({ "port": "daw", "messages": [huge] }));
@@ -389,7 +389,9 @@ action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteO
     let stage = require!(Stage::open("pulled", config));
     let mut synth = stage.studio.listen("synth");
     let lifecycle = |wanted: &str| {
-        until(wanted, || (stage.studio.status()["lifecycle_state"] == wanted).then_some(()));
+        until(&format!("the lifecycle state is {wanted}"), || {
+            (stage.studio.status()["lifecycle_state"] == wanted).then_some(())
+        });
     };
     for _ in 0..2 {
         let mut keys = require!(stage.peer(&["hold", "out-of-mido"]));

@@ -391,7 +391,7 @@ fn nothing_that_a_command_started_outlives_it() {
         let said = text(&done.stdout) + &text(&done.stderr);
         assert_eq!(said.contains("started"), name != "late", "{name}: {said}");
         assert_eq!(said.contains("TIMEOUT"), name == "late", "{name}: {said}");
-        until(&format!("all of {name} have ended"), || sleepers().is_empty().then_some(()));
+        until(&format!("all processes of {name} have ended"), || sleepers().is_empty().then_some(()));
     }
 }
 
@@ -510,7 +510,7 @@ fn ending_one_http_command_leaves_the_others() {
     studio.control().finish();
     assert!(is_open(second));
     third.end(Signal::KILL);
-    until("a killed command's port is closed too", || (!is_open(second)).then_some(()));
+    until("the port of the killed command is closed", || (!is_open(second)).then_some(()));
 }
 
 #[test]
