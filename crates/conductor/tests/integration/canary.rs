@@ -228,7 +228,7 @@ async fn a_secret_comes_out_of_no_notification() {
 /// `a_panic_does_not_tell_it` runs this in a separate process, because a panic hook is global to a
 /// process.
 #[test]
-#[ignore = "panics on purpose; the test below runs it"]
+#[ignore = "panics on purpose; a_panic_does_not_tell_it runs it"]
 fn a_panic_in_a_child() {
     let scrubber = Scrubber::new();
     scrubber.learn([("bird", CANARY)]);
@@ -237,7 +237,7 @@ fn a_panic_in_a_child() {
 }
 
 #[test]
-#[ignore = "panics on purpose; the test below runs it"]
+#[ignore = "panics on purpose; a_panic_does_not_tell_it runs it"]
 fn a_panic_in_a_child_without_the_hook() {
     panic!("with the secret {CANARY} in hand");
 }

@@ -353,7 +353,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     bring_to_front(&server, other);
     bring_to_front(&server, live);
     // The condition of the pad reads the front window. When the pad no longer changes the mode, the
-    // mode rules have also processed the change, and must have kept the chosen mode.
+    // mode rules have also processed the change.
     daemon.switch("Session");
     bring_to_front(&server, other);
     assert!(

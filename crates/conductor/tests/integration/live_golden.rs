@@ -14,7 +14,7 @@ fn deviations() -> Deviations {
         ("14", "!broken", "the recorded notes resource was cut into invalid JSON"),
         ("20", "/clips/*/filePath", "the sample is next to the Set, so that it can be rendered"),
         ("22", "/path", "renders are stored in the home"),
-        ("22", "/note", "prose"),
+        ("22", "/note", "the wording differs"),
         ("30", "/clips/*/filePath", "the sample is next to the Set, so that it can be rendered"),
     ])
 }

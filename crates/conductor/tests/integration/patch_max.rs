@@ -256,8 +256,8 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
-    // After the approval of a box that sends to a receiver, edits that can send messages to this box
-    // need approval, and other edits do not.
+    // After the approval of a box that sends to a receiver, edits that can send messages to this
+    // box need approval, and other edits do not.
     let order =
         json!({ "patch_id": "m", "obj_type": "message", "arguments": [";a $1"], "position": [200, 1], "varname": "c" });
     tools.yes("add_max_object", order).await;
