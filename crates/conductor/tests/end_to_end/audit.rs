@@ -55,7 +55,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.success());
 }
 
-/// Restores these files from `kept`, and removes those that `kept` does not contain.
+/// Replaces these files and folders with their copies in `kept`.
 fn put_back(home: &Path, kept: &Path, names: &[&str]) {
     for name in names {
         remove(&home.join(name));
@@ -70,7 +70,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let before = verify(studio, environment);
     assert_eq!(before.0, code, "wrong exit code before the start: {}", before.1);
     studio.up(&[]);
-    let served = until("the verdict about the log", || {
+    let served = until("the daemon reports the verdict about the log", || {
         let answer = call(studio.home(), "conductor_get_status", &json!({}));
         answer["error"].is_object().then_some(answer)
     });
@@ -80,7 +80,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let after = verify(studio, environment);
     assert_eq!(after.0, code, "wrong exit code after the start: {}", after.1);
 
-    // Every interface reports the verdict, and mappings still work.
+    // `status` and `doctor` report the verdict, and mappings still work.
     let status = studio.status();
     assert_eq!(status["audit"]["writable"], false);
     assert!(status["audit"]["reason"].as_str().unwrap().contains(word), "{status}");
@@ -88,7 +88,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     assert!(said.contains("audit     no tool is served: the audit log is "), "{said}");
     let doctor = studio.run(&["doctor"]);
     assert!(!doctor.status.success() && text(&doctor.stdout).contains("bad   audit"), "{}", text(&doctor.stdout));
-    // Without `state/`, the accepted configuration is unknown.
+    // Without `state/`, the accepted configuration is unknown, so a person accepts the file again.
     if !status["config"]["closed"].is_null() {
         studio.accept();
     }
@@ -145,7 +145,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     }
 }
 
-/// Sends one request to a socket and prints the answer.
+/// A Python program that sends one request to a socket and prints the answer.
 const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -244,7 +244,7 @@ fn a_rollback_of_the_whole_home_is_found_by_the_keychain() {
     for name in ["audit", "audit.log", "state", "secrets"] {
         remove(&studio.home().join(name));
     }
-    // No file shows that this home had a log, but the keychain does, and it answers quickly.
+    // No file shows that this home had a log, but the keychain does.
     assert_eq!(verify(&studio, &bus).0, 13);
     studio.up(&[]);
     until("the daemon has read the checkpoint in the keychain", || {
@@ -425,7 +425,7 @@ fn rotation_is_no_alarm() {
             client.answer();
         }
         calls += 50;
-        assert!(calls < 60_000, "the first segment of 1 MB was not completed");
+        assert!(calls < 60_000, "the log was not rotated twice");
     }
     for round in 0..2 {
         studio.stop();

@@ -1,4 +1,4 @@
-//! The audit log on a file system of 1 MB that becomes full, and later has free space again.
+//! The audit log on a small file system that becomes full, and later has free space again.
 //!
 //! A child process of this test binary does the work in a separate mount namespace. If no namespace
 //! can be created, the test reports that it is skipped.
@@ -137,7 +137,7 @@ fn serve_on_a_full_disk() {
     let ballast = home.join("ballast");
     fill_up(&ballast);
     let down = |answer: &Value| answer["error"]["data"]["code"] == "AUDIT_UNAVAILABLE";
-    let refused = daemon.until("the log is full", "conductor_get_status", down);
+    let refused = daemon.until("the log cannot be written", "conductor_get_status", down);
     let message = refused["error"]["message"].as_str().expect("a message");
     assert_eq!(
         message.matches("cannot be written").count(),
@@ -146,7 +146,7 @@ fn serve_on_a_full_disk() {
     );
     assert!(message.starts_with("the audit log cannot be written: "), "{message}");
 
-    // `conductor_panic` still works; tools with effects do not.
+    // `conductor_panic` still works; other tools do not.
     for _ in 0..3 {
         let silence = daemon.call("conductor_panic", &json!({}));
         assert_eq!(silence["result"]["audit"], "pending", "{silence}");
@@ -168,7 +168,7 @@ fn serve_on_a_full_disk() {
     let note = json!({ "port": "synth", "messages": [{ "type": "note_on", "channel": 1, "note": 60 }] });
     assert!(down(&daemon.call("conductor_send_midi", &note)));
 
-    // All interfaces report the reason.
+    // `status` and `doctor` report the reason.
     let (code, said) = daemon.run(&["status"]);
     assert!(
         code == Some(0) && said.contains("audit     no tool is served: the audit log cannot be written: "),
@@ -187,7 +187,9 @@ fn serve_on_a_full_disk() {
 
     // When there is space again, the kept outcomes are written first.
     std::fs::remove_file(&ballast).expect("removed");
-    daemon.until("up again", "conductor_get_status", |answer| answer["result"]["audit"]["writable"] == true);
+    daemon.until("the log can be written again", "conductor_get_status", |answer| {
+        answer["result"]["audit"]["writable"] == true
+    });
     let silence = daemon.call("conductor_panic", &json!({}));
     assert!(silence["result"]["audit"].is_null(), "{silence}");
     let log = std::fs::read_to_string(home.join("audit.log")).expect("readable");

@@ -87,7 +87,8 @@ fn writer() {
 
 type Promised = HashMap<u64, (String, String)>;
 
-/// Starts a writer, kills it after `acks` acknowledgements, and reads all acknowledgements.
+/// Starts a writer, kills it after `acks` lines of output, and reads the remaining lines. Returns
+/// the number of acknowledgements.
 fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("own path"))
         .args(["--ignored", "--exact", "audit_kill::writer", "--nocapture", "--test-threads=1"])

@@ -174,7 +174,7 @@ impl Stage {
             let output = self.studio.run(&["--json", "call", tool, &arguments.to_string()]);
             self.hear("command line", &format!("{}{}", text(&output.stdout), text(&output.stderr)));
         }
-        // A patch and a database store their data in files.
+        // These calls use the patch that one of the calls above has created.
         for (tool, arguments) in [
             ("save_patch", json!({ "patch_id": BEE })),
             (
@@ -214,7 +214,7 @@ impl Stage {
         }
     }
 
-    /// All requests that an MCP client can make, with the secrets in them.
+    /// Requests of every kind that an MCP client can make, with the secrets in them.
     fn requests() -> Vec<(&'static str, Value)> {
         let mut requests: Vec<(&str, Value)> = Self::calls()
             .into_iter()
@@ -390,7 +390,7 @@ fn a_secret_is_in_no_file_and_no_word_of_a_running_daemon() {
             let spelled = told(said);
             let lines: Vec<&str> =
                 said.lines().filter(|line| spelled.iter().any(|it| line.contains(it.as_str()))).collect();
-            (!spelled.is_empty()).then(|| format!("{sink} tells {spelled:?}:\n{}", lines.join("\n")))
+            (!spelled.is_empty()).then(|| format!("{sink} contains {spelled:?}:\n{}", lines.join("\n")))
         })
         .collect();
     assert!(leaks.is_empty(), "{}", leaks.join("\n\n"));

@@ -175,8 +175,8 @@ impl Guest for Inspector<'_> {
     }
 }
 
-/// Lists the tools and calls one of each tier. A person applies a plan and approves a call. Then
-/// the mapped pad plays. `note` distinguishes several runs in one studio.
+/// Lists the tools and calls one of each tier. A person applies a plan, and its pad plays; then a
+/// person approves a call. `note` distinguishes several runs in one studio.
 fn walk(studio: &HttpStudio, guest: &mut dyn Guest, note: u8) {
     let synth = &mut studio.studio.listen("synth");
     let tools = guest.tools();

@@ -118,7 +118,7 @@ impl Venue {
                 return;
             }
         }
-        panic!("{}", cluster_of(rig));
+        panic!("the witness does not have every record: {}", cluster_of(rig));
     }
 
     /// Makes a call that waits for a person. Returns the client and the id of the question.
@@ -254,7 +254,7 @@ fn a_hundred_racing_decisions_have_one_winner() {
     });
     let done = client.call("filesystem.write", &json!({ "path": "race.txt", "content": "x" }));
     assert_eq!(venue.written("race.txt"), won[0] == Answer::Allow, "{done}");
-    // The server itself refuses a second decision, even if it names no expected number.
+    // The server itself refuses a second decision, even without an expected sequence number.
     let mut late = decide(&question, "left", Answer::Allow, &keys[0]);
     late.expected = None;
     assert_eq!(runtime.block_on(links[0].store(late)), Err(StoreError::NotFirst));

@@ -136,7 +136,7 @@ fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     };
     let ended = |result: &str| {
         let wanted = format!("\"result\":\"{result}\"");
-        crate::studio::until(result, || {
+        crate::studio::until(&format!("the log has a call with the result {result}"), || {
             let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
             log.lines().any(|it| it.contains("mapping:Default/run") && it.contains(&wanted)).then_some(())
         });
@@ -318,7 +318,7 @@ fn exit_codes_tell_failure_from_misunderstanding() {
     assert_eq!(code(&[]), Some(2));
     assert_eq!(code(&["statuz"]), Some(2));
     assert_eq!(code(&["simulate"]), Some(2));
-    assert_eq!(code(&["status"]), Some(1), "no daemon");
+    assert_eq!(code(&["status"]), Some(1), "`status` succeeded without a daemon");
     assert_eq!(code(&["config", "check"]), Some(0), "a missing file made the check fail");
     assert_eq!(code(&["simulate", "on:999"]), Some(1));
     assert_eq!(code(&["explain", "on:36", "--mode", "Nope"]), Some(1));
@@ -420,7 +420,7 @@ fn doctor_says_what_the_sandbox_of_pd_keeps() {
         let checks = json_of(&studio.run(&["--json", "doctor"]))["checks"].clone();
         checks.as_array().unwrap().iter().find(|it| it["check"] == "pd sandbox").cloned()
     };
-    assert_eq!(row("schema = 1\n"), None, "Pd was started");
+    assert_eq!(row("schema = 1\n"), None, "a check of the sandbox is listed, although Pd is off");
     let quiet = row("schema = 1\n[patch.pd]\nmode = \"spawn\"\n").expect("a row")["detail"].to_string();
     assert!(quiet.contains("patch folders") && quiet.contains("network"), "{quiet}");
     let sounding = row("schema = 1\n[patch.pd]\nmode = \"spawn\"\naudio = \"jack\"\n").expect("a row");

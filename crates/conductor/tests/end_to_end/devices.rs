@@ -36,7 +36,7 @@ fn set(studio: &Studio, device: &str, enabled: bool) -> Value {
     )
 }
 
-/// How often the pad has fired.
+/// Presses and releases the pad. Returns the number of executed actions.
 fn plays(studio: &Studio) -> usize {
     let before = studio.status()["statistics"]["actions_executed"].as_u64().unwrap();
     let mut hand = studio.hand();
@@ -119,7 +119,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "CC",
     assert_eq!(
         studio.call("conductor_list_devices", json!({}))["osc_listeners"],
         json!([]),
-        "a listener is still open"
+        "a disabled device has a listener"
     );
     let mut synth = studio.listen("synth");
     set(&studio, "touch", true);
@@ -152,7 +152,7 @@ fn status_names_the_device_its_place_and_its_last_event() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     studio.hand().play(&[0x90, 36, 100]);
     let at = studio.status()["device"]["last_event_at"].as_u64().unwrap();
-    assert!((now - 1..now + 60).contains(&at), "{at} is not about {now}");
+    assert!((now - 1..now + 60).contains(&at), "{at} is not close to {now}");
     let status = studio.status();
     assert_eq!(status["input_mode"], "Both");
     assert!(status["uptime_secs"].as_u64().unwrap() < 3600);
@@ -162,7 +162,7 @@ fn status_names_the_device_its_place_and_its_last_event() {
     assert!(rows.iter().all(|it| it["is_configured"] == true && it["port_name"] == it["device_id"]), "{all}");
 }
 
-/// A disconnected device of the file is recorded.
+/// The file gives the device a port that is in use, so the device is lost. This is recorded.
 #[test]
 fn a_device_that_is_lost_is_written_down() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

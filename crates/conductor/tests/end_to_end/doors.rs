@@ -43,8 +43,7 @@ fn status_of(at: SocketAddr, request: &[u8]) -> Option<u16> {
     line.split(' ').nth(1)?.parse().ok()
 }
 
-/// Every combination of Host, Origin, token and route: a foreign Host or Origin always gives 403
-/// without any data.
+/// Every combination of Host, Origin, token and route: a foreign Host or Origin is always refused.
 #[test]
 fn no_page_of_another_site_gets_past_host_and_origin() {
     let (studio, at, token) = open();

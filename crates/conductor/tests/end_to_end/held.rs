@@ -7,7 +7,7 @@ use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// One root, one command, one pad that runs the command, and one pad that only sends MIDI.
+/// One pad that sends MIDI, one root, one command, one rule and one rate limit.
 const BASE: &str = r#"schema = 1
 [[devices]]
 alias = "pads"
@@ -200,10 +200,10 @@ fn a_rewritten_file_widens_nothing_now_or_after_a_kill() {
     let mut rig = Rig::new();
     let marker = rig.marker().display().to_string();
     for (at, (config, waits)) in wider(&rig).into_iter().enumerate() {
-        // Change a part that is not held, so that the test can see that it is in force.
+        // Change a part that is not held too, so that the test can see that the new file is read.
         let config = config.replace("controller = 1", &format!("controller = {}", at + 2));
         rig.studio.save(&config);
-        until(waits, || rig.held().iter().any(|it| it == waits).then_some(()));
+        until(&format!("{waits} is held"), || rig.held().iter().any(|it| it == waits).then_some(()));
         rig.nothing_widened(&config);
         // The parts that are not held are in force at once.
         let mappings = rig.studio.call("conductor_get_mappings", json!({ "mode": "Default" }));
@@ -284,7 +284,7 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
     });
     closed("another key", &mut rig, &|home| std::fs::write(home.join("secrets/config.key"), [7; 32]).unwrap());
     closed("emptied", &mut rig, &|home| std::fs::write(home.join("state/accepted.jsonl"), "").unwrap());
-    // A record of another home that grants everything, with that home's key.
+    // The record of another home, with that home's key.
     let other = Rig::new();
     let theirs: Vec<(&str, Vec<u8>)> = ["state/accepted.jsonl", "secrets/config.key"]
         .into_iter()

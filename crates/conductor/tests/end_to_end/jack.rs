@@ -36,7 +36,7 @@ fn a_server_that_starts_later_is_picked_up_and_hears_the_pad() {
 
     require!(stage.start_server());
     stage.until_jack("ready");
-    let port = until("our port is there", || port(&stage, "daw"));
+    let port = until("the daemon's port is listed", || port(&stage, "daw"));
 
     let mut dump = stage.tool("jack_midi_dump", &["-a", "dump"]);
     let mut dump = dump.stdout(Stdio::piped()).spawn().unwrap();
@@ -121,13 +121,13 @@ impl Stage {
         Peer::start(&self.name, arguments)
     }
 
-    /// Starts another program of `tests/end_to_end/jack`.
+    /// Starts another program than `peer.py`.
     pub fn script(&self, script: &str, arguments: &[&str]) -> Result<Peer, Missing> {
         Peer::run(&self.name, script, arguments)
     }
 }
 
-/// A mido program on RtMidi, at the other end of a cable.
+/// A program of `tests/end_to_end/jack`, at the other end of a cable.
 pub struct Peer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -232,7 +232,7 @@ action = { type = "MidiForward", target = "daw", transform = { channel = 3 } }
     const COUNT: u16 = 10_000;
     let stage = require!(Stage::open("paced", config));
     let listener = require!(stage.peer(&["recv", "into-mido", "120"]));
-    let into = until("the listener's port", || port(&stage, "into-mido"));
+    let into = until("the port of the listener is listed", || port(&stage, "into-mido"));
     stage.until_cable("conductor:daw", &into);
     let mut sender = require!(stage.peer(&["send", "out-of-mido", &COUNT.to_string(), "300"]));
     stage.until_connected("peer", true);
@@ -262,7 +262,7 @@ const OUT: &str = "[[devices]]\nalias = \"daw\"\ndirection = \"Output\"\nvirtual
 fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_right() {
     let stage = require!(Stage::open("burst", OUT));
     let listener = require!(stage.peer(&["recv", "into-mido", "120"]));
-    let into = until("the listener's port", || port(&stage, "into-mido"));
+    let into = until("the port of the listener is listed", || port(&stage, "into-mido"));
     stage.until_cable("conductor:daw", &into);
     let huge: Vec<u8> = [0xF0].into_iter().chain(std::iter::repeat_n(1, 64 * 1024)).chain([0xF7]).collect();
     let refusal = stage.studio.refusal("play", json!({ "port": "daw", "messages": [huge] }));
@@ -389,7 +389,9 @@ action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteO
     let stage = require!(Stage::open("pulled", config));
     let mut synth = stage.studio.listen("synth");
     let lifecycle = |wanted: &str| {
-        until(wanted, || (stage.studio.status()["lifecycle_state"] == wanted).then_some(()));
+        until(&format!("the lifecycle state is {wanted}"), || {
+            (stage.studio.status()["lifecycle_state"] == wanted).then_some(())
+        });
     };
     for _ in 0..2 {
         let mut keys = require!(stage.peer(&["hold", "out-of-mido"]));
@@ -454,7 +456,7 @@ action = { type = "MidiForward", target = "box" }
 #[test]
 fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     let mut stage = require!(Stage::without_server("scan", VIRTUAL));
-    // The daemon has retried at 1, 3 and 7 seconds; the next retry is eight seconds away.
+    // The daemon has retried at 1, 3 and 7 seconds; the next retry is at 15 seconds.
     until("the daemon has retried three times", || (stage.studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
     require!(stage.start_server());
     let _peer = require!(stage.peer(&["each", "into-mido"]));

@@ -240,7 +240,7 @@ fn ten_thousand_paced_messages_arrive_in_order_both_ways() {
     send_patiently(output.as_mut(), &END_MARK);
     let expected: Vec<String> = (0..10_000).map(|value| hex(&bend(value))).collect();
     let heard = peer.heard();
-    assert!(heard == expected, "{} of 10000", heard.len());
+    assert!(heard == expected, "received {} of 10000 messages", heard.len());
 }
 
 fn bend_value(body: &Body) -> Option<u16> {

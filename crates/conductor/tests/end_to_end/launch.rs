@@ -71,7 +71,7 @@ fn a_pad_starts_an_allowed_program_that_outlives_the_daemon() {
     assert_eq!(studio.status()["statistics"]["actions_executed"], 1);
     studio.stop();
     let pid = rustix::process::Pid::from_raw(ids[0]).unwrap();
-    assert!(rustix::process::test_kill_process(pid).is_ok(), "the program has ended");
+    assert!(rustix::process::test_kill_process(pid).is_ok(), "the program ended with the daemon");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
@@ -147,7 +147,7 @@ fn a_launched_program_has_the_file_limit_of_before_the_daemon() {
     assert_eq!(limits, [300, 2000]);
 }
 
-/// A Pd that the daemon starts uses `select`, so it gets the same limit.
+/// A Pd that the daemon starts uses `select`, so it also gets the original limit.
 #[test]
 fn a_started_pd_has_the_file_limit_of_before_the_daemon() {
     conductor_testkit::require!(conductor_testkit::real::pd::probe());

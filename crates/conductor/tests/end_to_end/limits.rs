@@ -14,7 +14,7 @@ const MEGABYTE: u64 = 1 << 20;
 /// Maximum real time to wait; no test checks the time itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a daemon that may open at most this many files. Returns it with its HTTP address.
+/// Starts a daemon with these limits on open files. Returns it with its HTTP address.
 pub fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("{DEVICES}{config}")).unwrap();
@@ -27,7 +27,7 @@ pub fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::Socke
     (studio, address.unwrap())
 }
 
-/// A client of the MCP socket that has completed the handshake.
+/// A client of the MCP socket that has sent `initialize` and not yet read the answer.
 fn greeted(studio: &Studio) -> UnixStream {
     let mut stream = UnixStream::connect(studio.home().join("mcp.sock")).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -343,7 +343,7 @@ fn sixty_reads_of_one_byte_hold_sixty_bytes() {
     assert!(peak < 400 * MEGABYTE, "{} MB", peak / MEGABYTE);
 }
 
-/// A query ends at its time limit, and its work stops too.
+/// When the caller of a query disconnects, the work of the query stops.
 #[test]
 fn a_query_that_was_given_up_uses_no_processor() {
     let studio = Studio::start(DEVICES);
@@ -408,7 +408,7 @@ fn nothing_that_a_command_started_outlives_it() {
         let said = text(&done.stdout) + &text(&done.stderr);
         assert_eq!(said.contains("started"), name != "late", "{name}: {said}");
         assert_eq!(said.contains("TIMEOUT"), name == "late", "{name}: {said}");
-        until(&format!("all of {name} have ended"), || sleepers().is_empty().then_some(()));
+        until(&format!("all processes of {name} have ended"), || sleepers().is_empty().then_some(()));
     }
 }
 
@@ -527,7 +527,7 @@ fn ending_one_http_command_leaves_the_others() {
     studio.control().finish();
     assert!(is_open(second));
     third.end(Signal::KILL);
-    until("a killed command's port is closed too", || (!is_open(second)).then_some(()));
+    until("the port of the killed command is closed", || (!is_open(second)).then_some(()));
 }
 
 #[test]
@@ -569,7 +569,7 @@ fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
     assert!(text(&status.stdout).contains("new token"), "{}", text(&status.stdout));
 }
 
-/// The system refuses access to the folder. The error reports that, with the path.
+/// A file is in the place of the folder for plans. The error names the path of the folder.
 #[test]
 fn a_plan_that_cannot_be_stored_names_its_folder() {
     let studio = Studio::start(&format!("{DEVICES}[[modes]]\nname = \"Play\"\n"));

@@ -1,4 +1,5 @@
-//! Pads that change the volume of the machine, and conditions on running programs.
+//! Pads that change the volume of the machine, conditions on running programs, `learn` and
+//! `monitor`.
 
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;
@@ -33,7 +34,7 @@ fn a_pad_changes_the_volume_of_a_real_output() {
     let mut after = |note: u8, what: &str, wanted: &str| {
         hand.play(&[0x90, note, 100]);
         hand.play(&[0x80, note, 0]);
-        until(&format!("{what} {wanted}"), || read(what).contains(wanted).then_some(()));
+        until(&format!("pactl {what} prints {wanted}"), || read(what).contains(wanted).then_some(()));
     };
     after(36, "get-sink-volume", " 42%");
     after(37, "get-sink-volume", " 52%");

@@ -11,7 +11,7 @@ use std::process::Command;
 
 const LISTENER: &str = "\n[http.tls]\nself_signed = true\n[policy.approval.phone]\nbind = \"127.0.0.1:0\"\n";
 
-/// The last line of a terminal's output that is JSON.
+/// The JSON at the end of a terminal's output.
 fn json_of(shown: &str) -> Value {
     let start = shown.find('{').unwrap_or_else(|| panic!("no JSON in {shown}"));
     serde_json::from_str(shown[start..].trim()).unwrap_or_else(|error| panic!("{error}: {shown}"))
@@ -149,7 +149,8 @@ fn the_listener_has_the_routes_of_approvals_and_no_other() {
         assert_eq!(walk(&main, path, "GET").0, "404", "{path}");
     }
 
-    // Requests from another page, with a foreign host name, or without TLS are refused.
+    // Requests from another page, with a foreign host name, without TLS or without a key are
+    // refused.
     let state = format!("{url}/phone/state");
     let (status, body) = send(&studio, &["-H", &headers[0], &state]);
     assert!(status == "403" && body.contains("only the page of this server"), "{status} {body}");
@@ -173,7 +174,7 @@ fn a_phone_stays_paired_after_a_restart_and_only_a_person_pairs() {
     std::fs::write(studio.config_file(), &file).unwrap();
     studio.up(&[]);
     let url = address(&studio);
-    // A program without a terminal gets no link, and neither does the model.
+    // A program without a terminal gets no link, neither from the command nor from `control.sock`.
     let refused = studio.run(&["pair"]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("needs a terminal"));
     for method in ["phone.pair", "phone.list", "phone.revoke"] {

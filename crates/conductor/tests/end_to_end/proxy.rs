@@ -53,8 +53,6 @@ fn bytes_read_by(child: &Child) -> u64 {
     of("rchar:")
 }
 
-/// Two kinds of descriptors that clients use, each with both ends: one for the child, one for the
-/// client.
 fn fifos() -> Given {
     let (child_in, ours_out) = std::io::pipe().expect("a pipe");
     let (ours_in, child_out) = std::io::pipe().expect("a pipe");
@@ -68,6 +66,7 @@ fn sockets() -> Given {
     (OwnedFd::from(child_in).into(), OwnedFd::from(child_out).into(), file(ours_out), file(ours_in))
 }
 
+/// The input and the output of the proxy, and the client's end of each.
 type Given = (Stdio, Stdio, std::fs::File, std::fs::File);
 
 /// A proxy on these descriptors after the client's handshake, and the client's two ends.

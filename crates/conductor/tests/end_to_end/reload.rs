@@ -281,8 +281,8 @@ fn status_counts_the_faults_of_the_file() {
     assert!(shown.contains("2 in config.toml"), "{shown}");
 }
 
-/// The daemon has no free descriptors, so the file cannot be opened. The file does not change
-/// afterwards.
+/// The daemon has no free descriptors, so it cannot open the changed file. It must read the file as
+/// soon as it can, although the file does not change again.
 #[test]
 fn a_reload_that_the_system_refused_is_tried_again() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};

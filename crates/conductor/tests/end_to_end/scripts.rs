@@ -22,7 +22,7 @@ fn call(studio: &Studio, tool: &str, arguments: &Value) -> Value {
     }
 }
 
-/// The records of scripts in the audit log.
+/// Number of records of calls from scripts in the audit log.
 fn records(studio: &Studio) -> usize {
     let files = std::fs::read_dir(studio.home().join("audit")).unwrap().flatten();
     let all: String = files.filter_map(|it| std::fs::read_to_string(it.path()).ok()).collect();

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A fenced block: its info string and its text.
+/// The fenced blocks of a page: the info string and the text of each.
 fn blocks(page: &str) -> Vec<(&str, String)> {
     let mut lines = page.lines();
     let mut found = Vec::new();
@@ -137,7 +137,7 @@ fn the_inspector_lists_and_reads_a_skill() {
         let uri = skill.uri();
         let read = ask(&["--method", "resources/read", "--uri", &uri]);
         assert_eq!(read["contents"][0]["text"], skill.text);
-        // Only the modern era of the protocol has this extension.
+        // `integration/line_door` tests these methods in the legacy era.
         if era == "modern" {
             let listed = ask(&["--method", "skills/list"]);
             let names: Vec<&str> = listed["skills"]

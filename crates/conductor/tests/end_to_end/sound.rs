@@ -19,8 +19,8 @@ struct Heard {
 }
 
 impl Heard {
-    /// Measures the tone between its first and last upward zero crossing. The level is the root
-    /// mean square.
+    /// Measures the frequency between the first and the last upward zero crossing. The level is the
+    /// root mean square of all samples.
     fn of(samples: &[f32], rate: f64) -> Heard {
         let level = (samples.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>() / samples.len().max(1) as f64).sqrt();
         let crossings: Vec<f64> = samples

@@ -1,8 +1,8 @@
 //! Events that a model causes never count as played by a person, on any path: mappings, routes,
 //! timers, lights, panic, OSC and cables.
 //!
-//! Each test has a mapping `command` that writes a file. A person can trigger it, which proves that
-//! it works.
+//! Each test has a mapping `command` that writes a file. In most tests a person triggers it too,
+//! which proves that it works.
 
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
@@ -30,7 +30,7 @@ impl Mark {
         self.folder.path().join("PWNED")
     }
 
-    /// The configuration rows of the command, which the policy allows.
+    /// The configuration row that allows the command.
     fn rows(&self) -> String {
         let file = self.file().display().to_string();
         format!(
@@ -73,7 +73,7 @@ fn next_seq(studio: &Studio) -> u64 {
 
 /// The first outcome of `command` from the trace record `since` on, and its reason.
 fn outcome(studio: &Studio, what: &str, since: u64) -> (String, String) {
-    until(what, || {
+    until(&format!("{what} reaches the mapping"), || {
         let trace =
             studio.call("conductor_get_trace", json!({ "since_seq": since, "mapping_id": "command", "limit": 100 }));
         let first = trace["records"].as_array()?.first()?.clone();
@@ -129,7 +129,7 @@ virtual_port = "back"
 trusted = true
 "#;
 
-/// All paths from a pad lead to note 40 or controller 21 at `out`.
+/// All paths from a pad lead to note 40 or controller 40 at `out`.
 const DETOURS: &str = r#"
 [[global_mappings]]
 trigger = { type = "Note", note = 36, device = "pads" }
@@ -179,7 +179,7 @@ fn a_cable_that_delays_and_changes_what_it_carries_makes_no_hand_of_it() {
     let stage = require!(Stage::open("delay", &format!("{DEVICES}{DETOURS}{command}{}", mark.rows())));
     let studio = &stage.studio;
     let _relay = require!(stage.peer(&["relay", "into", "from", "900"]));
-    let port = |part: &str| until(part, || crate::jack::port(&stage, part));
+    let port = |part: &str| until(&format!("the port {part} is listed"), || crate::jack::port(&stage, part));
     stage.until_cable("conductor:out", &port("relay-in"));
     stage.until_cable(&port("relay-out"), "conductor:back");
     runs(studio, &mark, "a hand", || by_hand(studio, "on:36@100 t:20 off:36"));
@@ -346,13 +346,13 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     );
 
     // The same program connects to one of our ports. Any program can do this.
-    let theirs = until("its port", || crate::jack::port(&stage, "theirs"));
+    let theirs = until("the port of the peer is listed", || crate::jack::port(&stage, "theirs"));
     stage.until_cable(&theirs, "conductor:daw");
     let since = next_seq(studio);
     peer.say("80 3e 00");
     peer.say("90 3e 64");
     for device in ["daw", "peer"] {
-        let held = until(device, || {
+        let held = until(&format!("the event of {device} is in the trace"), || {
             let wanted = json!({ "since_seq": since, "mapping_id": "command", "device": device });
             let trace = studio.call("conductor_get_trace", wanted);
             trace["records"].as_array()?.first().cloned()
@@ -380,7 +380,7 @@ fn a_port_without_an_alias_is_no_hand() {
     );
     let stage = require!(Stage::open("raw", &config));
     let peer = require!(stage.peer(&["play", "theirs"]));
-    let name = until("its port", || crate::jack::port(&stage, "theirs"));
+    let name = until("the port of the peer is listed", || crate::jack::port(&stage, "theirs"));
     stage.until_connected(&format!("raw:{name}"), true);
     is_held_back(&stage.studio, &mark, "raw", || peer.say("90 3e 64"));
 }
@@ -457,8 +457,8 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
     runs(studio, &mark, "the surface again", || surface(open, "/go"));
 }
 
-/// Hardware needs no entry in the file: events of a port that JACK marks as physical count as
-/// played by a person.
+/// Hardware needs no `trusted = true`: events of a port that JACK marks as physical count as played
+/// by a person.
 #[test]
 fn a_hardware_port_is_a_hand() {
     let mark = Mark::new();

@@ -442,7 +442,7 @@ fn an_event_reaches_a_receiver_that_was_down_also_after_a_restart() {
         all.iter().filter(|it| it["status"] == 200).map(|it| it["event"]["delivery"].as_str().unwrap()).collect();
     let different: std::collections::BTreeSet<&&str> = accepted.iter().collect();
     assert_eq!(accepted.len(), different.len(), "{all:?}");
-    until("nothing waits", || (webhook(&studio)["delivered"].as_u64() >= Some(3)).then_some(()));
+    until("three events are delivered", || (webhook(&studio)["delivered"].as_u64() >= Some(3)).then_some(()));
     assert!(!std::fs::read_to_string(studio.home().join("audit.log")).unwrap().contains("a-key-for-alerts"));
 }
 
@@ -470,7 +470,7 @@ fn every_command_of_the_page_runs_with_its_configuration() {
     let page = include_str!("../../../../docs/team.md");
     let mut file = "schema = 1\n[secrets]\nkey = \"file\"\n[[modes]]\nname = \"Mix\"\n".to_owned();
     for block in blocks(page, "toml") {
-        // Change the commands so that no request leaves this machine.
+        // Change the addresses so that no request leaves this machine.
         let block = block
             .replace("https://alerts.example", "http://127.0.0.1:9")
             .replace("https://ntfy.example", "http://127.0.0.1:9")

@@ -199,7 +199,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     assert_eq!(bare("pending.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
-/// Sends one request to a socket and prints the answer.
+/// A Python program that sends one request to a socket and prints the answer.
 pub const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -321,7 +321,7 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
         code == Some(1) && said.contains("stale") || said.contains("changed"),
         "the stale plan was not refused: {said}"
     );
-    assert_eq!(person(&["plans", "apply", &first]).0, Some(1), "once");
+    assert_eq!(person(&["plans", "apply", &first]).0, Some(1), "a plan was applied twice");
     let after = std::fs::read_to_string(studio.config_file()).unwrap();
     assert!(after.contains("# The first comment stays.") && after.contains("Mix"), "{after}");
 

@@ -224,7 +224,6 @@ async fn what_the_approver_is_told_is_ours_and_quoted() {
 }
 
 // ---- approval in the client's own dialog
-// --------------------
 
 fn widened() -> (TestStudio, Arc<Shared>) {
     let mut policy = Policy::default();

@@ -16,7 +16,7 @@ const CALL: Limits = Limits { name: "call path", files: 9, lines: 2500 };
 /// first line that does not start with `|`.
 fn faults(limits: &Limits, document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
     let Some((_, after)) = document.split_once(&format!("<!-- {}:", limits.name)) else {
-        return vec![format!("no {}", limits.name)];
+        return vec![format!("there is no table of the {}", limits.name)];
     };
     let table = after.lines().skip_while(|it| !it.starts_with('|')).take_while(|it| it.starts_with('|')).skip(2);
     let mut faults = Vec::new();
@@ -70,5 +70,5 @@ fn a_wrong_table_is_found() {
     let short = Limits { lines: 99, ..PAD };
     let long = faults(&short, &table("| `a.rs` | 100 | x |"), lines_of);
     assert_eq!(long, ["100 lines are listed, at most 99 are allowed"]);
-    assert_eq!(faults(&CALL, "no table", lines_of), ["no call path"]);
+    assert_eq!(faults(&CALL, "no table", lines_of), ["there is no table of the call path"]);
 }

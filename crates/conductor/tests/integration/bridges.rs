@@ -1,5 +1,5 @@
-//! The bridges inside Pd, Max and Live and the daemon authenticate each other. Another program on
-//! an abandoned port must not receive anything.
+//! The daemon and its bridges inside Pd, Max and Live authenticate each other. A program that has
+//! taken over an abandoned port must not receive secrets or data.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -159,7 +159,7 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
     let met = rendezvous::read(&home).expect("a rendezvous");
     live.crash();
     let file = rendezvous::path(&home);
-    assert!(file.exists(), "the file is missing after a crash");
+    assert!(file.exists(), "the rendezvous file is missing after a crash");
     let mut client = stage.client().await;
     let lies = [
         String::new(),

@@ -28,7 +28,7 @@ use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
-/// A studio with the tools that act outside it, granted by a configuration.
+/// A studio with the file, command, database and web tools that a configuration grants.
 pub struct ExternalTools {
     pub studio: TestStudio,
     pub folder: tempfile::TempDir,
@@ -188,7 +188,7 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     assert!(!fixture.path("a.txt").exists());
     fixture.person("filesystem.undo", json!({ "undo_id": made["undo_id"] })).await.unwrap();
     assert!(!fixture.path("x/new.txt").exists());
-    fixture.put("a.txt", "somebody was quicker");
+    fixture.put("a.txt", "another program was quicker");
     let stale = fixture.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap_err();
     assert_eq!(stale.code, Code::PlanStale);
     std::fs::remove_file(fixture.path("a.txt")).unwrap();
@@ -387,7 +387,7 @@ async fn a_real_postgres_keeps_reads_reads() {
     );
     let fixture = ExternalTools::new(&config);
     let query = |sql: &str| fixture.call("database.query", json!({ "database": "sets", "sql": sql }));
-    // Without its password the database is offline, and the error names the missing secret.
+    // Without its password the database is offline.
     let locked = query("SELECT 1").await.unwrap_err();
     assert_eq!(locked.code, Code::HostOffline, "{locked:?}");
     fixture.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
@@ -424,8 +424,8 @@ async fn a_real_postgres_keeps_reads_reads() {
         assert!(query(attack).await.is_err(), "{attack}");
     }
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "2");
-    // Negative control: the first words of these statements look like reads, but outside a
-    // read-only transaction they change data.
+    // Negative control: this statement ends like a read, but outside a read-only transaction it
+    // changes data.
     server.sql("WITH x AS (INSERT INTO sets (id) VALUES (7) RETURNING id) SELECT * FROM x");
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "3");
     let boss = fixture.call("database.query", json!({ "database": "boss", "sql": "SELECT 1" })).await.unwrap_err();
@@ -472,7 +472,7 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
 // ---- what a rule matches and what a person is shown
 // --------------------
 
-/// A rule with these arguments.
+/// A rule for the calls of a tool whose argument at the JSON pointer has this value.
 fn rule(tool: &str, pointer: &str, value: Value, decision: Decision) -> Rule {
     Rule {
         tool: Some(Pattern::parse(tool)),
@@ -652,7 +652,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         let record = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().cloned()).unwrap();
         let full = fixture.studio.studio.approvals.full(&record).await.unwrap();
         let whole = full.iter().find(|it| it.label == "difference").unwrap();
-        assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full does not show the whole content");
+        assert_eq!(whole.text.matches("nightly backup").count(), 70, "a part of the content is missing");
     }
     // The question about overwriting a file shows the change of its content.
     let fixture = ExternalTools::new(FILES);

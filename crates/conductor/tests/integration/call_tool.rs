@@ -34,8 +34,7 @@ fn wrapped(call: Call) -> Call {
     Call { tool: CALL_TOOL.to_owned(), arguments, ..call }
 }
 
-/// The effects of a call for its caller and in the log. They must not depend on how the call was
-/// made.
+/// The reply and the effects of a call. A direct call and a wrapped call must have the same.
 #[derive(Debug, PartialEq)]
 struct Seen {
     outcome: Outcome,
@@ -142,7 +141,7 @@ proptest! {
                     }
                     Op::AuditDown(down) => {
                         for it in [&direct, &through] {
-                            it.journal.set_down(down.then_some("told to"));
+                            it.journal.set_down(down.then_some("switched off"));
                         }
                     }
                     Op::Call { who, tool, arguments } => {
@@ -197,7 +196,7 @@ async fn nesting_mappings_and_plugins_are_refused_and_recorded() {
     }
     assert_eq!(studio.runs.of(tools::ECHO), 1);
     let outcomes = studio.journal.written().iter().filter(|it| matches!(it, Written::Outcome(..))).count();
-    assert_eq!(outcomes, 9, "a refusal is not in the log");
+    assert_eq!(outcomes, 9, "not every call has exactly one outcome in the log");
 }
 
 /// `--tools`, `--exclude-tools` and `--read-only` remove tools for `conductor_call_tool` too.

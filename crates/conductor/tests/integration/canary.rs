@@ -18,7 +18,7 @@ use std::process::Command;
 
 const CANARY: &str = "canary-7f3a\"91/+x";
 
-/// Every encoded form of the secret.
+/// The secret as it is, and in JSON, base64 and percent encoding.
 pub fn spellings(secret: &str) -> Vec<String> {
     let json = Value::from(secret).to_string();
     vec![
@@ -38,7 +38,7 @@ fn leaks(text: &str) -> Vec<String> {
     spellings(CANARY).into_iter().filter(|it| text.contains(it.as_str())).collect()
 }
 
-/// A tool that outputs its arguments in every possible way.
+/// A tool that outputs the secret in every possible way.
 fn parrot() -> Definition {
     let mut definition = Definition::new("parrot", Tier::HardwareIo, "test", |_, leave, arguments: Value| async move {
         let said = CANARY.to_owned();
@@ -117,8 +117,8 @@ async fn a_secret_comes_out_of_no_call() {
             assert!(out.matches("[secret:bird]").count() >= 20, "{out}");
             assert!(written.contains("[secret:bird]"), "the records do not contain the scrubbed arguments");
         } else {
-            // Negative control: a value that is not registered as a secret is in the replies, in
-            // the records and in the questions.
+            // Negative control: a value that is not registered as a secret is in the replies, the
+            // records and the files of the home.
             assert!(found.iter().all(|it| !it.is_empty()), "{found:?}");
         }
     }
@@ -219,15 +219,16 @@ async fn a_secret_comes_out_of_no_notification() {
         }
         assert!(
             leaks(&heard["panic"]).is_empty(),
-            "the reply after a panic does not contain the panic message: {}",
+            "the reply after a panic contains the panic message: {}",
             heard["panic"]
         );
     }
 }
 
-/// The test below runs this in a separate process, because a panic hook is global to a process.
+/// `a_panic_does_not_tell_it` runs this in a separate process, because a panic hook is global to a
+/// process.
 #[test]
-#[ignore = "panics on purpose; the test below runs it"]
+#[ignore = "panics on purpose; a_panic_does_not_tell_it runs it"]
 fn a_panic_in_a_child() {
     let scrubber = Scrubber::new();
     scrubber.learn([("bird", CANARY)]);
@@ -236,7 +237,7 @@ fn a_panic_in_a_child() {
 }
 
 #[test]
-#[ignore = "panics on purpose; the test below runs it"]
+#[ignore = "panics on purpose; a_panic_does_not_tell_it runs it"]
 fn a_panic_in_a_child_without_the_hook() {
     panic!("with the secret {CANARY} in hand");
 }

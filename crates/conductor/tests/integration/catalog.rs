@@ -115,7 +115,7 @@ fn every_tool_keeps_the_rules() {
     assert_eq!(lint_catalog(&tools::catalog(&runs)), []);
 }
 
-/// Control of the rules above: one invalid tool per rule, and each is found.
+/// Negative control: each of these tools breaks one rule, and `lint` names this rule.
 #[test]
 fn each_rule_finds_its_bad_tool() {
     let with_input = |schema: Value| definition("a.b", Tier::ReadOnly).input(schema);

@@ -119,7 +119,7 @@ fn a_realistic_file_is_merged_and_restored_byte_for_byte() {
 
         assert_eq!(setup::apply(client, &desk.places, &launch(None)).unwrap(), Done::Unchanged { file: file.clone() });
         assert_eq!(std::fs::read_to_string(&file).unwrap(), after, "the second set-up changed the file");
-        // A later set-up with another view replaces only the command.
+        // A later set-up with another view replaces the command.
         setup::apply(client, &desk.places, &launch(Some("stage"))).unwrap();
         let (_, status) = setup::status(client, &desk.places).unwrap();
         assert_eq!(status, Status::SetUp(launch(Some("stage"))));
@@ -288,19 +288,19 @@ fn skills_are_copied_updated_and_removed_but_never_taken_from_a_person() {
     assert!(readers >= 9, "only {readers} clients read skills from a folder");
 }
 
-/// A program of `clients/loaders`, or a skip.
+/// A program of `clients/loaders`, or `None` if it is not installed.
 fn loader(path: &str) -> Option<PathBuf> {
     let program = mcp_process::clients().join("loaders/node_modules").join(path);
     if program.exists() { Some(program) } else { mcp_process::missing(&format!("the client {path}")) }
 }
 
-/// Sets a client up next to its other servers, and returns the entry as the client's own program
-/// reads it.
+/// Adds Conductor to the realistic file of a client, and returns the output of the client's own
+/// program, which reads this file.
 fn read_by(name: &str, program: &Path, arguments: &[&str]) -> (Desk, String) {
     let client = Client::named(name).unwrap();
     let desk = Desk::new(Platform::Linux);
     std::fs::create_dir_all(desk.folder.path().join("project")).unwrap();
-    // Use the file of the command-line program, not the file of the editor extension.
+    // Cline: use the file of the command-line program, not the file of the editor extension.
     let file = if name == "cline" {
         desk.home().join(".cline/data/settings/cline_mcp_settings.json")
     } else {

@@ -239,7 +239,7 @@ fn a_link_opens_one_console_and_a_prefetch_does_not_use_it_up() {
     }
     assert_eq!(stage.block_on(stage.log_in(&secret)).status, 200);
     let again = stage.block_on(stage.log_in(&secret));
-    assert_eq!((again.status, again.header("www-authenticate")), (401, None), "a replayed link");
+    assert_eq!((again.status, again.header("www-authenticate")), (401, None), "a link was accepted twice");
     assert!(again.header("set-cookie").is_none());
     assert!(stage.log().contains("\"event\":\"console.opened\"") && stage.log().contains("\"event\":\"auth.failed\""));
     assert!(!stage.log().contains(&secret), "a record contains the secret");

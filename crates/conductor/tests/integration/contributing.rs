@@ -40,7 +40,7 @@ action = { type = "Keystroke", keys = ["b"] }
 fn the_example_tool_is_the_one_in_the_text_and_works() {
     let text = include_str!("../../../../CONTRIBUTING.md");
     let example = include_str!("contributing/conductor_count_mappings.rs");
-    assert!(text.contains(&format!("```rust\n{example}```\n")), "CONTRIBUTING.md contains another example");
+    assert!(text.contains(&format!("```rust\n{example}```\n")), "CONTRIBUTING.md does not contain the example file");
 
     let daemon = TestDaemon::start(CONFIG);
     let tool = Tool::new(conductor_count_mappings::definition(daemon.handle())).unwrap();

@@ -56,7 +56,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Ignore errors: if the test succeeded, the terminal has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -223,7 +222,7 @@ name = "Mix"
     assert!(why.contains("display"), "{why}");
 }
 
-/// A daemon on this X server, with one pad per tested action.
+/// A daemon that uses an X server of the test as its desktop.
 struct Daemon(TestDaemon);
 
 impl std::ops::Deref for Daemon {
@@ -279,7 +278,8 @@ fn pads_type_press_keys_and_click_through_the_daemon() {
         mapping(39, "{ type = \"MouseClick\", button = \"left\", x = 321, y = 234 }"),
     ];
     let daemon = Daemon::start(&server, &config.concat());
-    let desktop = || daemon.status().backends.into_iter().find(|it| it.name == "desktop").expect("always told");
+    let desktop =
+        || daemon.status().backends.into_iter().find(|it| it.name == "desktop").expect("no desktop backend is listed");
     assert!(wait_for(PATIENCE, || (desktop().state == BackendState::Ready).then_some(())).is_some(), "{:?}", desktop());
     for note in [36, 37, 38] {
         daemon.tap(note);
@@ -352,8 +352,8 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.switch("Mix");
     bring_to_front(&server, other);
     bring_to_front(&server, live);
-    // The condition reads the front window. When the condition matches, the mode rules have also
-    // processed the change.
+    // The condition of the pad reads the front window. When the pad no longer changes the mode, the
+    // mode rules have also processed the change.
     daemon.switch("Session");
     bring_to_front(&server, other);
     assert!(

@@ -53,7 +53,8 @@ fn the_window_in_front_chooses_the_mode() {
     let config = "[per_app_modes]\ndefault = \"Default\"\nrules = { condlive = \"Session\" }\n\
                   [[modes]]\nname = \"Default\"\n[[modes]]\nname = \"Session\"\n";
     let daemon = TestDaemon::start_with(Setup { machine, ..Setup::default() }, config);
-    let desktop = || daemon.status().backends.into_iter().find(|it| it.name == "desktop").expect("always listed");
+    let desktop =
+        || daemon.status().backends.into_iter().find(|it| it.name == "desktop").expect("no desktop backend is listed");
     assert!(wait_for(PATIENCE, || (desktop().state == BackendState::Ready).then_some(())).is_some(), "{:?}", desktop());
     let mode = |wanted: &str| {
         let now = || daemon.status().current_mode;

@@ -121,7 +121,7 @@ impl DemoStudio {
             ("conductor_switch_mode", json!({ "mode": "Default" })),
             ("conductor_set_device_enabled", json!({ "device_id": "keys", "enabled": true })),
             ("live_open_set", json!({ "path": "demo.als", "reload": true })),
-            // There may be no open patch.
+            // This call fails if no patch is open.
             ("close_patch", json!({ "patch_id": "demo", "discard": true })),
         ] {
             self.call(tool, &arguments);
@@ -193,7 +193,8 @@ struct Replayed {
     calls: Vec<(String, Value, String)>,
 }
 
-/// Replays the calls of a task. Returns the differences from the expected final state.
+/// Replays the calls of a task. Fails with the refused call, or with the differences from the
+/// expected final state.
 fn replay(studio: &mut DemoStudio, task: &Task) -> Result<Replayed, Vec<String>> {
     studio.reset();
     let (mut answers, mut calls) = (Vec::new(), Vec::new());
@@ -255,7 +256,7 @@ const BEGIN: &str =
     "<!-- generated: CONDUCTOR_BLESS=1 cargo test -p conductor --features studio --test integration evaluation -->";
 const END: &str = "<!-- end of the generated part -->";
 
-/// Numbers of tools and tokens of the lists before views were added.
+/// The numbers of tools, of tokens that a model sees, and of tokens on the wire, before views.
 const BEFORE: (usize, usize, usize) = (109, 22_174, 53_563);
 const BUDGETS: [(ToolView, Option<usize>); 6] = [
     (ToolView::Core, Some(6000)),

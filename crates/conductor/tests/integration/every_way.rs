@@ -92,7 +92,7 @@ enum Way {
     Script,
 }
 
-/// A value that matches the schema, with plain words in every string.
+/// A value for the schema: the required members only, and `synth` in every string.
 fn fill(schema: &Value, depth: usize) -> Value {
     if let Some(fixed) = schema.get("const") {
         return fixed.clone();
@@ -121,7 +121,7 @@ fn fill(schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// Every listed tool once, in any order.
+/// One step per tool, in random order.
 fn steps(tools: Vec<(String, Value)>) -> impl Strategy<Value = Vec<Step>> {
     let count = tools.len();
     let person = prop_oneof![3 => Just(Person::Allows), 1 => Just(Person::Denies)];
@@ -371,8 +371,8 @@ impl Side {
         shown
     }
 
-    /// Every question of the caller, as a person sees it. A script collects its configuration
-    /// changes in one plan; here the plan has one change.
+    /// Every question of the caller, as a person sees it. The facts of plans are left out, because
+    /// a script collects its changes in a plan of its own.
     fn questions(&self, who: &Principal) -> Vec<String> {
         let seen = self.studio().approvals.store().read(|pending| {
             let own = pending.iter().filter(|it| it.principal == *who);
@@ -405,7 +405,7 @@ impl Side {
             .approvals
             .store()
             .read(|pending| pending.iter().filter(|it| it.state == State::Pending && !it.is_over(now)).count());
-        assert_eq!(open, 0, "a question is open after more than an hour");
+        assert_eq!(open, 0, "a question is still open after an hour");
     }
 }
 

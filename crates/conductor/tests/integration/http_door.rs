@@ -204,7 +204,7 @@ async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
     assert_eq!((kind(&first), first.header("cache-control")), ("piece", Some("no-store")));
     assert_eq!(first.json()["id"], json!(2));
     let second = post(address, &with[..1], &call(4, json!({}))).await;
-    assert_eq!(kind(&second), "piece", "a request without the version was refused");
+    assert_eq!(kind(&second), "piece", "a request without the version was answered with a stream");
     let bad =
         post(address, &with, &rpc(5, "tools/call", json!({ "name": "test.echo", "arguments": { "text": 7 } }))).await;
     assert_eq!((kind(&bad), &bad.json()["result"]["isError"]), ("piece", &json!(true)));
@@ -376,7 +376,7 @@ async fn a_session_is_its_tokens_alone() {
     assert_eq!(with(other, "POST", call.clone()).await, 404);
     assert_eq!(with(other, "GET", String::new()).await, 404);
     assert_eq!(with(other, "DELETE", String::new()).await, 404);
-    assert_eq!(with(own, "POST", note).await, 202, "the session has ended");
+    assert_eq!(with(own, "POST", note).await, 202, "a request with another token ended the session");
     assert_eq!(with(own, "POST", call).await, 200);
     assert!([200, 202, 204].contains(&with(own, "DELETE", String::new()).await));
 }

@@ -79,7 +79,7 @@ async fn a_tool_is_called_by_its_name_and_a_failure_has_the_status_of_its_code()
     let nonsense = ask(address, "POST", &format!("/tools/{}", names[0]), TOKEN, "{").await;
     assert_eq!(nonsense.status, 400);
     assert_eq!(ask(address, "GET", &format!("/tools/{}", names[0]), TOKEN, "").await.status, 405);
-    // Each request passed the pipeline, so the log contains it.
+    // Calls of unknown tools pass through the pipeline too, so the log contains them.
     assert!(format!("{:?}", studio.journal.written()).contains("nowhere"));
 }
 
@@ -101,7 +101,7 @@ async fn the_description_of_the_doors_is_made_of_the_catalog() {
     }
 }
 
-/// Parses the metrics as strictly as a Prometheus scraper.
+/// Parses the metrics. Each series must follow exactly one `# TYPE` line.
 fn series(text: &str) -> Vec<(String, f64)> {
     let mut typed = std::collections::BTreeMap::new();
     let mut out = Vec::new();

@@ -371,7 +371,7 @@ async fn unknown_tool_is_a_protocol_error_bad_input_is_not_and_both_are_recorded
     );
 }
 
-/// The documented error numbers, written out independently of the product's own table.
+/// The documented error numbers of direct calls, independent of the product's own table.
 const NUMBERS: &[(&str, i64)] = &[
     ("BAD_INPUT", -32602),
     ("NOT_FOUND", -32602),
@@ -445,7 +445,7 @@ async fn a_line_too_long_is_told_running_calls_finish_and_the_rest_is_unharmed()
     );
     studio.runs.release.notify_one();
     assert_eq!(client.next().await["id"], 1);
-    assert_eq!(client.next_line().await, None, "closed");
+    assert_eq!(client.next_line().await, None, "the connection was not closed");
     assert_eq!(other.request("ping", json!({})).await["result"], json!({}));
     // A message of exactly the allowed length is accepted.
     let mut exact = LineClient::connect(&shared);
@@ -695,7 +695,7 @@ async fn skills_are_listed_and_their_digest_is_that_of_the_page() {
     let (_studio, shared) = open();
     let mut client = LineClient::connect(&shared);
     let early = client.request("skills/list", json!({})).await;
-    assert_eq!(early["error"]["code"], -32602, "accepted without a handshake and a version: {early}");
+    assert_eq!(early["error"]["code"], -32602, "the request was accepted without a handshake and a version: {early}");
     let modern_list = client.request("skills/list", modern(json!({}))).await["result"].clone();
     assert_eq!(
         (&modern_list["ttlMs"], &modern_list["cacheScope"], &modern_list["resultType"]),
@@ -838,8 +838,8 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
-/// The pipe accepts only a few bytes at a time, so every write is interrupted. Every reply must be
-/// complete, sent once, and after its progress messages.
+/// The pipe accepts only a few bytes at a time, so every write is interrupted. Every reply must
+/// still be complete.
 #[tokio::test]
 async fn a_narrow_pipe_breaks_no_reply() {
     let (_studio, shared) = open();

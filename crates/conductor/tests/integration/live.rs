@@ -1,5 +1,5 @@
-//! Live Sets through the doors and the pipeline, on documents: first all tools in one sequence,
-//! then special cases of this layer.
+//! The Live tools on documents, over MCP and through the pipeline: first twelve tools in one
+//! sequence, then special cases.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Replays the recorded exchanges on a document: names, schemas, annotations, keys, values and
-//! codes must match, except for listed deviations with a reason. Descriptions are not compared.
+//! Replays the recorded exchanges on the document of a Set: names, schemas, annotations, keys,
+//! values and codes must match, except for listed deviations with a reason. Descriptions are not
+//! compared.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ fn deviations() -> Deviations {
         ("14", "!broken", "the recorded notes resource was cut into invalid JSON"),
         ("20", "/clips/*/filePath", "the sample is next to the Set, so that it can be rendered"),
         ("22", "/path", "renders are stored in the home"),
-        ("22", "/note", "prose"),
+        ("22", "/note", "the wording differs"),
         ("30", "/clips/*/filePath", "the sample is next to the Set, so that it can be rendered"),
     ])
 }
@@ -35,7 +36,7 @@ fn steps_of(path: &PathBuf) -> Vec<Value> {
     if let Value::Array(steps) = recorded { steps } else { vec![recorded] }
 }
 
-/// A schema without descriptions, and without inputs that only Conductor has.
+/// A schema without descriptions, and without the top-level inputs named in `added`.
 fn bare(schema: &Value, added: &[&str]) -> Value {
     match schema {
         Value::Object(members) => {
@@ -161,15 +162,17 @@ async fn recorded_exchanges_hold() {
                 }
                 (Err(ours), Err(theirs)) => {
                     if theirs.as_ref().is_some_and(|it| *it != ours) && !list.allow(&file, "!code") {
-                        failures.push(format!("{what}\n  {ours} for {theirs:?}"));
+                        failures.push(format!("{what}\n  the code is {ours}, recorded is {theirs:?}"));
                     }
                 }
                 (Err(ours), Ok(_)) => {
                     if !list.allow(&file, "!refused") {
-                        failures.push(format!("{what}\n  refused: {ours}"));
+                        failures.push(format!("{what}\n  the recording succeeded, ours failed with {ours}"));
                     }
                 }
-                (Ok(ours), Err(theirs)) => failures.push(format!("{what}\n  {theirs:?} was refused, here: {ours}")),
+                (Ok(ours), Err(theirs)) => {
+                    failures.push(format!("{what}\n  the recording has the error {theirs:?}, ours succeeded: {ours}"))
+                }
             }
         }
     }

@@ -53,7 +53,7 @@ async fn a_lost_or_late_answer_is_asked_again_and_a_write_never_is() {
     let mut client = attached(&stage, "abletonosc").await;
     way.faults().lose = Some(("/live/song/get/scale_name", 1));
     assert_eq!(client.ok("live_get_song_overview", json!({})).await["scaleName"], "Minor");
-    // The read-back is lost once. The write is not repeated, because that would add an undo entry.
+    // The read-back is lost once. The write is not repeated, because that would add a second track.
     way.faults().lose = Some(("/live/song/get/num_tracks", 1));
     assert_eq!(client.ok("live_create_track", json!({ "kind": "audio" })).await["id"], "track:3");
     assert_eq!(live.look("len(song.tracks)"), 4);
@@ -263,8 +263,8 @@ fn osc(values: &Value) -> Vec<OscType> {
     values.as_array().map(|it| it.iter().map(of).collect()).unwrap_or_default()
 }
 
-/// Converts a recorded message to a request, or to a command if it was not answered. Also returns
-/// the number of repeated indices, and whether the message is a request.
+/// Converts a recorded message to a request, or to a command if it caused neither a reply nor an
+/// error. Also returns the number of repeated indices, and whether the message is a request.
 fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize, bool) {
     let address: &'static str = Box::leak(pair["send"][0].as_str().unwrap_or_default().to_owned().into_boxed_str());
     let came = pair["recv"].as_array().cloned().unwrap_or_default();
@@ -282,7 +282,7 @@ fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize,
     (ask, echo, question)
 }
 
-/// A server that only replays the recorded exchanges.
+/// The peer is a server that only replays the recorded replies.
 #[tokio::test]
 async fn recorded_datagrams_are_understood() {
     let pairs = pairs();
@@ -353,8 +353,8 @@ async fn the_stand_in_answers_as_recorded() {
             strict += 1;
             continue;
         }
-        // The recording does not contain the notes that were added for the long answers, so only
-        // their start can be compared.
+        // The recording does not contain the notes that were added for the long answers, so these
+        // answers cannot be compared.
         let recorded = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
         if recorded.as_ref().is_some_and(|it| it.len() > 500) {
             continue;

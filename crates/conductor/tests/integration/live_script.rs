@@ -1,4 +1,4 @@
-//! A running Live with our script: its socket, its token, changes by the person, and a Live that
+//! A simulated Live with our script: its socket, its token, changes by the person, and a Live that
 //! ends during a call.
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::live_story::{BEAT, attached, script_stage};
 /// A raw connection, for messages that our own host never sends.
 fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
     let met = rendezvous::read(home).expect("a rendezvous");
-    let stream = TcpStream::connect(("127.0.0.1", met.port)).expect("a door");
+    let stream = TcpStream::connect(("127.0.0.1", met.port)).expect("the script does not listen");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     (stream, met)
 }
@@ -30,7 +30,7 @@ fn meet(home: &Path) -> (TcpStream, Value) {
     let (stream, met) = knock(home);
     let first = line(&stream).expect("the script sent no greeting");
     assert_eq!(first["token"], json!(met.token));
-    let theirs = first["nonce"].as_str().expect("a number");
+    let theirs = first["nonce"].as_str().expect("the greeting has no nonce");
     let proof = bridges::proof(&met.secret, "daemon", theirs, "mine");
     (stream, json!({ "id": 1, "op": "hello", "nonce": "mine", "proof": proof, "protocol": 2 }))
 }
@@ -47,7 +47,7 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
     let home = stage.studio.home.path().to_owned();
     let file = rendezvous::path(&home);
     assert!(!files::is_open_to_others(&file, &file.metadata().expect("the file")));
-    // Refused: a wrong proof, a hello without a proof, and a message that is not a hello.
+    // Refused: a wrong proof, a hello without a proof, another message, and text that is not JSON.
     for words in [
         r#"{"id":1,"op":"hello","nonce":"mine","proof":"guess"}"#,
         r#"{"id":1,"op":"hello"}"#,
@@ -151,7 +151,7 @@ async fn every_field_of_a_note_and_every_undo_entry_is_told_truly() {
     assert_eq!(client.ok("live_set_track_props", all).await["undoSteps"], 2, "the rename is not a separate undo entry");
     client.ok("live_set_param", json!({ "paramId": "track:0/mixer/panning", "value": -0.5 })).await;
     assert_eq!(live.look("len(song._undo.done)"), 5, "Live has another number of undo entries than reported");
-    // An edit that Live refuses halfway is rolled back and leaves no open undo step.
+    // An edit that Live refuses halfway leaves no open undo step.
     live.run("song._broken = True\ndef refuse(specs): raise RuntimeError('no more notes')\nsong.tracks[0].clip_slots[0].clip.__dict__['add_new_notes'] = refuse");
     let error = client.refused("live_set_notes", json!({ "clipId": BEAT, "notes": [note] })).await;
     assert_eq!(error["code"], "SDK_REJECTED");
@@ -171,13 +171,13 @@ async fn what_the_person_does_is_told_and_makes_ids_stale() {
     assert!(hears(&mut heard, "ableton://song").await);
     live.run("song.tracks[0].clip_slots[0].clip.name = 'Groove'");
     assert!(hears(&mut heard, "ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes").await);
-    // A new track at the end changes no id; a deleted track does.
+    // A new track at the end makes no id stale; a deleted track does.
     live.run("song.create_midi_track(-1)");
     let mute = json!({ "trackId": "track:1", "props": { "mute": true } });
     client.ok("live_set_track_props", mute.clone()).await;
     live.run("song.delete_track(0)");
     assert_eq!(client.code("live_set_track_props", mute.clone()).await, "STALE_REFERENCE");
-    assert_eq!(live.look("song.tracks[1].mute"), false, "something was written");
+    assert_eq!(live.look("song.tracks[1].mute"), false, "the refused call muted a track");
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute).await;
     assert_eq!(live.look("[song.tracks[1].name, song.tracks[1].mute]"), json!(["Vocals", true]));

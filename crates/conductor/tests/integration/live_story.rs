@@ -1,5 +1,5 @@
-//! Calls the twelve tools in one sequence, on every host with the same Set: a document, a Live with
-//! AbletonOSC, and a Live with our script.
+//! Calls the Live tools in the same sequence on every host with the same Set: a document, a
+//! simulated Live with AbletonOSC, and a simulated Live with our script.
 //!
 //! Supported operations must give the same results on all hosts. Unsupported operations must be
 //! refused with a reason.
@@ -17,7 +17,7 @@ use crate::live_running::agreed;
 
 pub const BEAT: &str = "track:0/clipslot:0/clip";
 
-/// A Live with AbletonOSC, and a network path that a test can disturb.
+/// A simulated Live with AbletonOSC, and a network path that a test can disturb.
 pub struct OscStage {
     pub live: Running,
     pub way: Lossy,
@@ -251,7 +251,7 @@ async fn the_story_through_our_script() {
     plays(&stage, &mut client, &mut live).await;
 }
 
-/// Launch and transport, which only a running Live supports.
+/// The part for a running Live only: launch, transport, group tracks and unsupported tools.
 async fn plays(stage: &Stage, client: &mut Client, live: &mut Running) {
     let clip = "track:1/clipslot:0/clip";
     assert_eq!(client.ok("live_fire_clip", json!({ "clipId": clip })).await, json!({ "id": clip, "state": "fired" }));

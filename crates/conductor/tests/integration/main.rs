@@ -1,4 +1,4 @@
-//! Tests of the pipeline, the doors and the tools, through calls.
+//! Tests of the pipeline, the doors and the tools in one process, and of the documentation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 

@@ -67,7 +67,7 @@ fn removed_tools_are_gone_for_every_way_to_call_them() {
     let (mut client, _) = hello(&daemon, json!({ "v": 1, "view": "all", "read_only": true }));
     let tools = listed(&daemon, &mut client);
     let writes = tools.iter().filter(|it| it["annotations"]["readOnlyHint"] == false);
-    // The two tools that run other tools can run the tools of this toolset only.
+    // `conductor_panic` is never removed. The other two run only tools of this toolset.
     let left = ["conductor_call_tool", "conductor_panic", "conductor_run_script"];
     assert_eq!(names(&writes.cloned().collect::<Vec<_>>()), left);
     let mode = json!({ "mode": "Default" });
@@ -93,7 +93,7 @@ fn removed_tools_are_gone_for_every_way_to_call_them() {
     assert!(!found["result"]["structuredContent"].to_string().contains("live_"), "{found}");
 }
 
-/// Every argument that a list shows, with its description.
+/// Collects every argument of a schema: its place and its description.
 fn arguments(schema: &Value, place: &str, found: &mut Vec<(String, Option<String>)>) {
     for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
         let place = format!("{place}/{name}");

@@ -82,7 +82,8 @@ impl SandboxedPd {
         }
     }
 
-    /// Checks that nothing outside the patch folder has changed, and that Pd still answers.
+    /// Checks that the files outside the patch folder have not changed, that the console does not
+    /// contain the token, and that Pd still runs.
     async fn unharmed(&self) {
         assert_eq!(fs::read_to_string(self.home().join("config.toml")).expect("there"), CONFIG);
         assert_eq!(fs::read_to_string(self.home().join("state/http.token")).expect("there"), TOKEN);
@@ -95,7 +96,7 @@ impl SandboxedPd {
     }
 }
 
-/// Every kind of sandbox that this kernel supports.
+/// Sandboxes with both mechanisms that restrict the network, and with each of them alone.
 fn boxes() -> Vec<Settings> {
     let walls = [(true, true), (true, false), (false, true)];
     walls.map(|(namespace, ports)| Settings { walls: Walls { namespace, ports }, ..Settings::default() }).into()
@@ -173,8 +174,8 @@ async fn a_patch_reads_nothing_of_the_home() {
             ],
         )
         .await;
-    // If a patch is opened while another loads, Pd loads the other again. So this patch waits 20 ms
-    // before it opens the other one.
+    // If a patch opens another while it loads, Pd loads the first one again. So this patch waits
+    // 20 ms before it opens `leak.pd`.
     let state = fixture.home().join("state").display().to_string();
     let opens = format!(
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X obj 1 20 del 20;\n#X msg 1 40 \\; pd open leak.pd {state};\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n"
@@ -221,8 +222,8 @@ async fn a_patch_reaches_no_network() {
     }
 }
 
-/// If the configured program is not Pd or does not exist, the call fails at once instead of waiting
-/// for a connection.
+/// If the configured program is not Pd, does not exist or is a script, the call fails at once
+/// instead of waiting for a connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_not_pd_is_said_to_be_offline() {
     for (command, word) in [("/bin/true", "ended"), ("no-such-program", "not found"), ("script", "script")] {
@@ -348,7 +349,8 @@ async fn code_that_a_patch_loads_is_in_the_box_too() {
         let opened = fixture.tools.output("open_patch", json!({ "path": "after.pd", "host": "document" })).await;
         drop(opened);
         fixture.open("loads", "#N canvas 0 0 9 9 12;\n#X declare -lib evil;\n#X obj 1 1 declare -lib evil;\n").await;
-        let report = wait_for(PATIENCE, || fs::read_to_string(patches.join("report")).ok()).expect("it ran");
+        let report = wait_for(PATIENCE, || fs::read_to_string(patches.join("report")).ok())
+            .expect("the library wrote no report");
         let done: Vec<&str> = report.lines().filter(|it| it.ends_with("=true")).collect();
         assert_eq!(done, ["loaded=true"], "{report}");
         tcp.set_nonblocking(true).expect("set");

@@ -256,8 +256,8 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
-    // After the approval, edits that can send messages to the box need approval, and other edits do
-    // not.
+    // After the approval of a box that sends to a receiver, edits that can send messages to this
+    // box need approval, and other edits do not.
     let order =
         json!({ "patch_id": "m", "obj_type": "message", "arguments": [";a $1"], "position": [200, 1], "varname": "c" });
     tools.yes("add_max_object", order).await;
@@ -265,7 +265,8 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     tools.yes("connect_max_objects", ends).await;
     tools.asked("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": "write x.txt" })).await;
     tools.ok("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "metro 100" })).await;
-    // A patch file has the name of a built-in Max object.
+    // A patch file with the name of a built-in Max object can replace this object, so edits of `m`
+    // need approval.
     tools.ok("create_patch", json!({ "path": "metro.maxpat", "alias": "fake" })).await;
     tools.ok("save_patch", json!({ "patch_id": "fake" })).await;
     tools

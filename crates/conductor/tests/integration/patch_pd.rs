@@ -87,8 +87,8 @@ fn picture(view: &View<'_>) -> Value {
     json!({ "boxes": boxes, "cords": outlets.into_iter().collect::<Vec<_>>() })
 }
 
-/// The results of the calls, without the values that must differ: the host, the basis, and the path
-/// of the home.
+/// The results of the calls, without the values that may differ, such as the host, the id and the
+/// path of the home.
 fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
     let id = told.iter().find_map(|(_, it)| it["patch_id"].as_str()).unwrap_or_default().to_owned();
     told.iter()
@@ -366,7 +366,7 @@ fn edits() -> impl Strategy<Value = Vec<(u8, u16, u16, u16)>> {
     prop::collection::vec((0u8..12, any::<u16>(), any::<u16>(), any::<u16>()), 1..24)
 }
 
-/// Converts a number to one call on the present patch.
+/// Converts the numbers of an edit to a call on the current patch.
 fn call(tools: &PatchTools, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
     const TEXTS: [&str; 12] = [
         "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number",
@@ -454,7 +454,8 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
     }
 }
 
-/// The comparison above can fail: it detects a changed number, position or cord, and swapped cords.
+/// Negative control of `picture`: a changed position, an added argument, a missing cord and swapped
+/// cords make a difference.
 #[test]
 fn the_comparison_sees_every_difference() {
     let of = |text: &str| {
@@ -752,8 +753,8 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
     }
 }
 
-/// The largest possible files, of every expensive kind: each is refused at once or opened, and Pd
-/// keeps its other patches.
+/// Large files of every expensive kind are refused, and Pd keeps its other patch. A patch with the
+/// maximum number of boxes is opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() {
     require!(pd::probe());
@@ -791,7 +792,7 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
     assert!(ours < 1024 * MB, "this process used {} MB for files of 50 MB", ours / MB);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 90] }])).await;
     stage.same("mine").await;
-    // A patch with exactly the maximum number of boxes is opened.
+    // Exactly the maximum number of boxes.
     stage.tools.write("full.pd", &format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(5000)));
     stage.tools.ok("open_patch", json!({ "path": "full.pd", "host": "pd", "alias": "full" })).await;
     stage.same("full").await;
@@ -874,7 +875,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     assert_eq!(said, format!("conductor-daemon {};\n", words[1]));
     // The correct answer is not the first token itself, so this connection is refused.
     std::io::Write::write_all(&mut stranger, format!("conductor-hello {};\n", words[1]).as_bytes()).expect("sent");
-    assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 9]).ok(), Some(0), "refused");
+    assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 9]).ok(), Some(0), "the connection was not closed");
     assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);
     drop(stranger);
 
@@ -916,7 +917,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
         (&json!(4), &json!(6)),
         "the document differs from the patch in Pd"
     );
-    // Edits that Pd cannot make are detected by reading back, and rolled back.
+    // An invalid edit is refused, and so are operations that the person's Pd does not support.
     let error = tools.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;
     assert_eq!(error.code, Code::BadInput);
     for (tool, arguments) in [

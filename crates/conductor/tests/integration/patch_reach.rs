@@ -1,5 +1,5 @@
 //! The edits that a running Pure Data may receive without a person's approval, and those that it
-//! may not. Every test checks effects: files, connections, questions.
+//! may not. The last tests are about documents: losses, roots, nesting, cords and attributes.
 
 use super::patch_pd::PdStage;
 use super::patch_tools::PatchTools;
@@ -116,7 +116,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
         wait_for(PATIENCE, || tools.file("out.txt").exists().then_some(())).is_some(),
         "the approved patch did not run"
     );
-    // The approval is valid for the same patch.
+    // The approval stays valid for the same content.
     tools.ok("close_patch", json!({ "patch_id": "run" })).await;
     tools.ok("open_patch", json!({ "path": "x.pd", "host": "pd", "alias": "again" })).await;
 }
@@ -227,10 +227,14 @@ async fn every_way_to_a_box_that_reaches_asks() {
         studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
-    // The same edit needs approval inside a subpatch too.
+    // Such an edit needs approval inside a subpatch too.
     let inner = json!({ "patch_id": "p/sub", "edits": [add("netsend", 10, "n")] });
     tools.asked("edit_patch", inner).await;
-    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 2, "something was changed");
+    assert_eq!(
+        tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"],
+        2,
+        "a refused edit changed the patch"
+    );
     tools.patches.reconcile("p").expect("Pd answers");
     assert!(!port.is_dialled(), "a connection was opened");
 }
@@ -254,7 +258,7 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
         message("bang", 420, "free"),
     ]);
     tools.yes("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
-    // Edits that cannot send to the box need no approval, also after the first approval.
+    // Edits that cannot send to the approved box `file` need no approval.
     tools.ok("replace_object_text", json!({ "patch_id": "p", "varname": "o", "new_text": "osc~ 220" })).await;
     tools
         .ok(
@@ -350,8 +354,8 @@ async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
         assert!(fact(&question, "reaches").contains("netsend"), "{question:?}");
         assert_eq!(std::fs::read_to_string(tools.file(file)).expect("there"), helper, "{file} was written");
     }
-    // Under an unused name, no patch loads the file. If a running patch could not find a file, and
-    // the new file has this name, that patch would load it.
+    // No patch loads a file with an unused name, so this save needs no approval. A save under the
+    // name of a loaded file does.
     tools.ok("save_patch", json!({ "patch_id": "h", "path": "free.pd" })).await;
     tools.ok("close_patch", json!({ "patch_id": "h" })).await;
     tools.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;
@@ -403,7 +407,7 @@ async fn a_second_patch_does_not_get_into_the_first_by_a_name() {
     tools.yes("open_patch", json!({ "path": "a.pd", "host": "pd", "alias": "a" })).await;
     tools.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "b" })).await;
     tools.ok("add_max_object", json!({ "patch_id": "b", "obj_type": "r order", "position": [1, 1] })).await;
-    // The patch has its own receiver, and the other patch has one too.
+    // The new box would send to the receiver in `a` too, not only to the one in `b`.
     tools.asked("add_max_object", json!({ "patch_id": "b", "obj_type": "s order", "position": [1, 9] })).await;
 }
 

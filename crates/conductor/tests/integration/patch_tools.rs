@@ -115,7 +115,7 @@ impl PatchTools {
     }
 }
 
-/// Every name in the table of tiers, and whether the tool only reads.
+/// Every patch tool, and whether it only reads.
 pub const NAMES: [(&str, bool); 43] = [
     ("add_max_object", false),
     ("align_objects", true),
@@ -495,7 +495,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     assert_eq!(
         no!("save_patch", { "patch_id": id }).code,
         Code::StaleReference,
-        "a save replaced a file that another program removed"
+        "a save wrote a file that another program had removed"
     );
     fs::write(tools.file(&file), b"mine").expect("written");
     let other = ok!("save_patch", { "patch_id": id, "path": format!("copy.{format}") });
@@ -524,11 +524,11 @@ pub fn gaps(told: &[(String, Value)], cannot: &[&str]) -> Vec<String> {
         let mut answers = told.iter().filter(|(tool, _)| tool == name).map(|(_, answer)| answer).peekable();
         let refused = |answer: &Value| answer["code"] == Code::Unsupported.as_str() && answer["message"] != "";
         match answers.peek() {
-            None => Some(format!("{name} was not asked")),
+            None => Some(format!("{name} was not called")),
             Some(_) if cannot.contains(&name) => {
-                answers.find(|it| !refused(it)).map(|it| format!("{name} cannot be done here, and said {it}"))
+                answers.find(|it| !refused(it)).map(|it| format!("{name} must be unsupported here, but returned {it}"))
             }
-            Some(_) => answers.all(|it| it.get("code").is_some()).then(|| format!("{name} never did its work")),
+            Some(_) => answers.all(|it| it.get("code").is_some()).then(|| format!("{name} never succeeded")),
         }
     };
     catalog.tools().filter_map(|tool| lacks(&tool.name)).collect()
@@ -547,10 +547,10 @@ async fn the_whole_set_on_a_max_document() {
     // unsupported but works.
     let (name, _) = told.last().expect("no tool was called").clone();
     let without: Vec<(String, Value)> = told.iter().filter(|it| it.0 != name).cloned().collect();
-    assert_eq!(gaps(&without, &[]), [format!("{name} was not asked")]);
+    assert_eq!(gaps(&without, &[]), [format!("{name} was not called")]);
     let mut failing = without;
     failing.push((name.clone(), json!({ "code": "UNSUPPORTED", "message": "no" })));
-    assert_eq!(gaps(&failing, &[]), [format!("{name} never did its work")]);
+    assert_eq!(gaps(&failing, &[]), [format!("{name} never succeeded")]);
     assert_eq!(gaps(&told, &["render_patch"]).len(), 1);
 }
 
@@ -756,13 +756,13 @@ fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
     all
 }
 
-/// The places in the arguments of one tool.
+/// The places for a text in the arguments of one tool, each with the whole arguments.
 pub fn places(tools: &PatchTools, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
     let schema = tools.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
     poisoned(&schema, id, text)
 }
 
-/// The function above finds every place for a text in a schema.
+/// `places` finds every place for a text in a schema.
 #[tokio::test]
 async fn no_place_for_a_text_is_forgotten() {
     let tools = PatchTools::new();
@@ -1011,7 +1011,7 @@ async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
         assert_eq!(log["logs"].as_array().map(|it| json!(it.len())), Some(log["count"].clone()), "{log}");
         log["count"].as_u64().unwrap_or_default()
     };
-    assert_eq!(count(json!({})).await, 50, "the default");
+    assert_eq!(count(json!({})).await, 50, "the default number of lines is not 50");
     assert_eq!(count(json!({ "lines": 7 })).await, 7);
     assert!(count(json!({ "lines": 1000 })).await >= 70, "some lines were dropped");
     // The newest lines are returned.

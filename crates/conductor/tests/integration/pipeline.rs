@@ -268,7 +268,7 @@ async fn failures_of_the_caller_never_trip_a_breaker() {
     assert!(studio.studio.circuits.list().iter().all(|it| it.failures_total == 0));
 }
 
-/// A tool that hangs for one host and works for another; the host is its target.
+/// Adds a tool that fails for hosts whose name starts with `bad`. The host is the target of a call.
 fn dial(studio: &TestStudio) {
     let dial =
         Definition::new("test.dial", Tier::Stateful, "daemon", |_, _, arguments: serde_json::Value| async move {
@@ -304,7 +304,7 @@ async fn a_breaker_is_for_one_target_and_its_changes_are_recorded() {
     let targets: Vec<_> = of.targets.iter().map(|it| (it.target.as_str(), it.state, it.failures_total)).collect();
     assert_eq!(targets, [("bad", BreakerState::Tripped, 5), ("good", BreakerState::Passing, 0)]);
     studio.time.advance(Duration::from_secs(30));
-    assert_eq!(error(&call("bad").await).code, Code::Internal, "the probe");
+    assert_eq!(error(&call("bad").await).code, Code::Internal, "the probe did not run");
     studio.studio.circuits.reset("test.dial");
     let events: Vec<_> = studio.journal.events();
     let circuit: Vec<_> = events.iter().filter(|it| it.1.as_str().starts_with("circuit.")).collect();
@@ -428,7 +428,7 @@ async fn cancelled_before_during_and_after() {
     cancel.cancel();
     assert_eq!(pipeline::run(&studio.studio, call).await.outcome(), &Outcome::Cancelled);
     assert_eq!(studio.runs.of(tools::SET), 0);
-    assert_eq!(phases(&studio), ["outcome"], "a call without an effect has an intent");
+    assert_eq!(phases(&studio), ["outcome"], "a call that did not run has an intent");
     // A handler that reacts to the cancellation stops without an effect.
     let (call, cancel) = cancellable(tools::SLOW_EFFECT, json!({}));
     let (reply, ()) = tokio::join!(pipeline::run(&studio.studio, call), async {
@@ -545,7 +545,7 @@ async fn a_diagnosis_runs_at_the_human_door_without_a_log_and_for_a_model_it_doe
                 assert_eq!(value(&call(caller.clone()).await), &json!({ "audit": "down" }), "{caller}");
             }
         }
-        assert!(studio.journal.kept().is_empty(), "reads use the space for records of panic");
+        assert!(studio.journal.kept().is_empty(), "a read used the space for the records of `conductor_panic`");
         for caller in [
             principal("a"),
             Principal::Http { token: "t".into() },

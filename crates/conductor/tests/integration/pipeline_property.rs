@@ -69,7 +69,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![12 => call, 2 => (0u64..40_000).prop_map(Op::Advance), 1 => any::<bool>().prop_map(Op::AuditDown), 1 => Just(Op::Reset)]
 }
 
-/// Runs calls in small concurrent groups. Time advances when all of them wait.
+/// Runs calls in small concurrent groups. While a call waits, time advances to its next wake-up.
 async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let rate = Rate { per_minute: 120, burst: 20 };
     let limits = Limits { read: rate, effect: rate, in_flight: 4, ..Limits::default() };
@@ -86,7 +86,7 @@ async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
                     // The log must not change its state during a call.
                     all_ended(&studio, sent).await;
                     down = *state;
-                    studio.journal.set_down(state.then_some("told to"));
+                    studio.journal.set_down(state.then_some("switched off"));
                 }
                 Op::Reset => studio.studio.circuits.reset_all(),
                 Op::Call { who, tool, arguments, cancel, drop_caller } => {
@@ -123,7 +123,7 @@ async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
     check(&studio, sent, unrecordable)
 }
 
-/// Calls whose caller disconnected also run to their end.
+/// Waits until all calls have ended, including those whose caller disconnected.
 async fn all_ended(studio: &TestStudio, sent: usize) {
     while ended(studio) < sent as u64 {
         advance_if_asleep(studio);
@@ -253,7 +253,7 @@ async fn the_checker_finds_what_must_never_be() {
     studio.runs.note(tools::SET, &json!({}));
     journal.intent(facts(&studio, tools::SET, 1)).await.expect("written");
     journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
-    check(&studio, 1, 0).expect("honest");
+    check(&studio, 1, 0).expect("a valid history was rejected");
     // A call without a record.
     assert!(check(&studio, 2, 0).is_err());
     // A run without a record.

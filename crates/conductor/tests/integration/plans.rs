@@ -305,8 +305,8 @@ fn fitting(schema: &Value, root: &Value, text: &str) -> Value {
     }
 }
 
-/// Calls every tool that a model can list, with valid arguments that contain the ids of an open
-/// plan and an open question.
+/// Calls every tool that a model can list, with arguments that follow its schema and contain the
+/// ids of an open plan and of an open question.
 #[test]
 fn no_tool_decides_whatever_it_is_given() {
     let daemon = Fixture::new();
@@ -369,7 +369,7 @@ fn no_tool_decides_whatever_it_is_given() {
     assert_eq!(daemon.status_of(&plan), "applied");
 }
 
-/// The wall clock is set back by an hour, and later forward by an hour.
+/// The wall clock is set back by an hour twice, and then forward by an hour.
 #[test]
 fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let hour = Duration::from_secs(3600);
@@ -407,7 +407,7 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     assert_eq!(daemon.apply(&plan).unwrap_err().code, Code::PlanExpired);
     assert_eq!(state(question(&seventh)), State::Pending);
 
-    // An approval expires in time too.
+    // The end of an approval does not depend on the wall clock either.
     let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
     daemon.block_on(async { studio.approvals.allow(&studio, question(&seventh), yes).await.unwrap() });
     daemon.clock.set_wall_back(hour);
@@ -462,7 +462,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
     press(41, SentBy::Person);
     assert_eq!(daemon.block_on(rig.recv()), Some(vec![0xB0, 2, 9]), "the grant of the plan does not allow the call");
 
-    // A press by a tool does not count as played by a person, with or without a grant.
+    // A press by a tool does not count as played by a person, although the mapping has a grant.
     press(41, SentBy::Tool { connection: 9 });
     daemon.block_on(async {
         let tainted = conductor_gateway::owner_handle::Wanted { outcome: Some("tainted".into()), ..Default::default() };
@@ -486,7 +486,7 @@ fn every_tool_of_the_product_keeps_the_rules_that_clients_need() {
     let shown = format!("{} {}", tool.description, tool.published_schema.value());
     let kinds = conductor_core::mapping::TriggerKind::NAMES.iter().chain(conductor_core::action::Action::NAMES);
     for kind in kinds {
-        assert!(shown.contains(kind), "{kind} is not in the description");
+        assert!(shown.contains(kind), "{kind} is neither in the description nor in the schema");
     }
     assert_eq!(catalog.tools().filter(|it| !it.hidden && it.name.starts_with("conductor_")).count(), 30);
 }

@@ -9,7 +9,7 @@ fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Lines outside these modules that may name a platform: entries of lists that choose a backend.
+/// Lines outside the platform modules that may name a platform: list entries that choose a backend.
 /// Each item is a file, and the start of the line that follows the line with the platform.
 const ALLOWED: [(&str, &str); 4] = [
     ("conductor-hosts/src/midi.rs", "Box::new(midir_ports::"),

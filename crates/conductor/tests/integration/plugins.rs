@@ -567,8 +567,7 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
         let source = greeter("Hello").replace(from, to);
         assert_ne!(source, greeter("Hello"), "{what}");
         fixture.write("greeter.js", &source);
-        // Even with a pin that a person wrote, the file is refused, because its manifest is checked
-        // first.
+        // The row has the pin of the sound file. `look` refuses the changed file whatever the pin.
         fixture.configure("").await;
         fixture.configure(&sound).await;
         assert_ne!(fixture.status("greeter").0, Status::Ready, "{what}");
@@ -634,7 +633,7 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     );
     fixture.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
     let told = fixture.text("tuner.pitch", json!({})).await;
-    assert_eq!(told, "440 {{secret:tuner.key}}", "the plugin did not receive a handle instead of the value");
+    assert_eq!(told, "440 {{secret:tuner.key}}", "the plugin received something else than a handle");
     let log = || String::from_utf8(fixture.log.lock().unwrap().clone()).unwrap();
     while !log().contains("plugin tuner: tuned to 440") {
         tokio::task::yield_now().await;
@@ -860,7 +859,10 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
     };
     let web = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n");
     fixture.configure(&format!("{web}{}", fixture.row("x", "").await)).await;
-    assert!(get("/", None, false).await.starts_with("DENIED"), "a plugin used a host of web.fetch");
+    assert!(
+        get("/", None, false).await.starts_with("DENIED"),
+        "a plugin reached a host that is allowed for web.fetch only"
+    );
     fixture.configure(&fixture.row("x", &format!("net = [\"{host}\"]")).await).await;
     assert!(get("/", None, false).await.starts_with("DENIED"), "a plugin reached a host on this machine");
     assert_eq!(seen(), 0);

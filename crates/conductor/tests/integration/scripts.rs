@@ -578,7 +578,7 @@ fn all_changes_of_the_configuration_become_one_plan() {
     assert_eq!(plan["changes"].as_array().unwrap().len(), 3);
     let plans = on(&daemon, "conductor_list_plans", json!({})).unwrap();
     assert_eq!(plans["plans"].as_array().unwrap().len(), 1);
-    // Index 1 is the row that the script could read: "two".
+    // Both indices mean the rows of the old configuration, so index 1 is "two".
     let diff = plan["diff_preview"].as_str().unwrap();
     assert!(
         diff.contains("- id = \"one\"") && diff.contains("- id = \"two\"") && !diff.contains("- id = \"three\""),
@@ -609,7 +609,7 @@ fn a_script_that_fails_plans_nothing_and_a_wrong_change_is_refused_at_its_call()
     assert_eq!(plans["plans"], json!([]));
 }
 
-/// Every example of the page runs, and returns what the page promises.
+/// Every example of docs/scripts.md runs and returns the expected result.
 #[test]
 fn the_examples_of_the_documentation_run() {
     let page = include_str!("../../../../docs/scripts.md");
@@ -665,7 +665,7 @@ fn a_dry_run_works_on_copies_and_ends_at_the_outside() {
     assert!(dry["console"][0].as_str().unwrap().contains("one"), "the simulator is not in the mode Live: {dry}");
     assert_eq!(dry["calls"][0]["outcome"], "ok", "{dry}");
     assert!(dry["would_plan"].as_str().unwrap().contains("- id = \"one\""), "{dry}");
-    // Nothing changed: neither the document, nor the plans, nor the journals.
+    // Nothing changed: neither the document, nor the plans, nor the mode, nor the journals.
     assert_eq!(on(&daemon, "get_patch_info", json!({ "patch_id": id })).unwrap(), before);
     assert_eq!(on(&daemon, "conductor_list_plans", json!({})).unwrap()["plans"], json!([]));
     assert_eq!(on(&daemon, "conductor_list_modes", json!({})).unwrap()["current"], "Default");

@@ -1,4 +1,5 @@
-//! The socket file: who owns it, which files it may replace, and how many connections it accepts.
+//! The socket file: its permissions, which files it may replace, and how many connections it
+//! accepts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -81,7 +81,7 @@ fn every_file_of_the_debian_package_exists() {
     assert!(root.join("../../packaging/deb/postinst").is_file());
 }
 
-/// The bundle starts the program with options that exist.
+/// The bundle starts `conductor mcp start`, and its arguments refer to declared settings only.
 #[test]
 fn the_bundle_starts_a_known_command() {
     let manifest: Value = serde_json::from_str(include_str!("../../../../packaging/mcpb/manifest.json")).unwrap();

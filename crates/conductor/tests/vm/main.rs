@@ -194,7 +194,7 @@ fn modprobe(args: &[&str]) {
     assert!(status.success(), "modprobe {args:?}");
 }
 
-/// Waits until no process uses the card.
+/// Removes the virtual card as soon as no process uses it.
 fn unload_virmidi() {
     let unloaded = wait_for(PATIENCE, || {
         let status =
