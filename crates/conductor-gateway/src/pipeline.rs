@@ -2,7 +2,7 @@
 //!
 //! Types enforce two guarantees. A handler cannot run without a [`Clearance`](gate::Clearance),
 //! which only the gate creates, after every check and, for a tool with an effect, the intent. A
-//! [`Reply`] is built only from a [`Recorded`], which only the step that writes the outcome creates.
+//! [`Reply`] is built only from a [`Recorded`], which only the writer of the outcome creates.
 //!
 //! Not here: the work of a tool, how a call arrived, and the wire format of its reply.
 
@@ -169,7 +169,7 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> 
 fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
     let catalog = call.script.as_ref().and_then(|script| script.copies()).unwrap_or_else(|| studio.catalog());
     let found = catalog.get(&call.tool).filter(|tool| {
-        // Only people and mappings can call hidden tools; a script cannot, even if a person runs it.
+        // Only people and mappings can call hidden tools. A script cannot, not even for a person.
         let sees_hidden = (call.principal.is_person() || matches!(call.principal, Principal::Mapping { .. }))
             && call.script.is_none();
         (!tool.hidden || sees_hidden) && call.toolset.has(tool)

@@ -69,7 +69,7 @@ fn counts_and_closes(head: &str) {
     assert_eq!(run("", &broken_up), off);
     assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
 
-    // The failures are further apart than the window.
+    // The failures are further apart than the window, so the circuit must stay closed.
     let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
     let mut client = studio.client();
     for _ in 0..3 {
