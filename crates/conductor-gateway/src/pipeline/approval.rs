@@ -515,8 +515,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// If the policy accepts an answer from the client, asks the client. Otherwise waits for a local
-    /// approver, at most `wait_ms`. Returns when the store should be queried again. Fails at
+    /// If the policy accepts an answer from the client, asks the client. Otherwise waits for a
+    /// local approver, at most `wait_ms`. Returns when the store should be queried again. Fails at
     /// once for a call of a script, and if neither the client nor a local approver can answer.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
         let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);

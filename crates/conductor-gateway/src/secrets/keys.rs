@@ -233,7 +233,8 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
         Err(fault) => return Err(format!("secrets/key: {fault}")),
     };
     if !metadata.is_file() || files::is_open_to_others(&path, &metadata) {
-        return Err(format!("secrets/key can be read by other users; run `{}`", files::how_to_close(&path)));
+        let fix = files::how_to_close(&path);
+        return Err(format!("secrets/key must be a plain file that only its owner can read; run `{fix}`"));
     }
     let failed = |fault: io::Error| format!("secrets/key: {fault}");
     let sealed = Zeroizing::new(std::fs::read(&path).map_err(failed)?);
