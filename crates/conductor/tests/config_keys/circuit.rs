@@ -36,7 +36,7 @@ pub(super) fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
         assert_eq!(studio.runs.of(test_tools::FAIL), 9);
         clock.now().since(from)
     };
-    // With the cap: eight waits of about 4 ms. Without it, each wait is twice as long as the
+    // With the cap: eight waits of 4 to 8 ms. Without it, each wait is about twice as long as the
     // previous one: at least a second in total.
     let (capped, doubled) = (took("cap_ms = 4\n"), took(""));
     assert!(capped * 2 < doubled, "{capped} {doubled}");
