@@ -4,8 +4,8 @@
 //! A separate thread would need two thread switches, which cost more than the `write`. One thread,
 //! the syncer, does all work that waits for the disk: it syncs once for all waiting callers,
 //! rotates, signs checkpoints, copies, and recovers the log after a failure. A call with an effect
-//! continues when the sync of its record has returned. A read continues immediately, and its record
-//! is synced within 100 ms.
+//! continues when the sync of its record has returned. A read continues immediately, unless
+//! `read_only_sync` makes it wait, and its record is synced within 100 ms.
 //!
 //! Do not use the log in a device callback or on the engine thread, because a call to the log may
 //! wait for its lock. Not here: the content of a record and the verification of a log
@@ -97,7 +97,8 @@ pub enum Durability {
     /// The record is written when its sync has returned. Used for effects and a person's decisions.
     Synced,
     /// The record is written when the kernel has received it. Used for reads and refusals. A killed
-    /// daemon loses no record; a power cut loses at most the last 100 ms.
+    /// daemon loses no record; a power cut loses at most the last 100 ms. With
+    /// [`Settings::reads_wait`], the same as `Synced`.
     Soon,
 }
 
@@ -121,7 +122,8 @@ pub struct Health {
     pub head: Option<Head>,
     pub anchored_through: Option<Seq>,
     pub unanchored: u64,
-    /// Why the second copy of the log is behind. `None` if it is complete.
+    /// The last failure to write the second copy of the log. `None` without a second copy, and
+    /// after a success.
     pub copy_fault: Option<String>,
     pub records: u64,
     pub syncs: Histogram,
@@ -211,9 +213,10 @@ impl AuditLog {
         Ok((Self { shared, _syncer: Arc::new(thread) }, opened))
     }
 
-    /// Sets the callback for checkpoints that are on the disk. The callback receives the head and
-    /// the line of the last checkpoint. It runs on the syncer's thread and must not block. It must
-    /// not own this log, because dropping the last handle waits for that thread.
+    /// Sets the callback for checkpoints that are on the disk. It is called for each checkpoint,
+    /// with the head of this checkpoint and the line of the newest one. It runs on the syncer's
+    /// thread and must not block. It must not own this log, because dropping the last handle waits
+    /// for that thread.
     pub fn on_checkpoint(&self, callback: impl Fn(Head, &str) + Send + Sync + 'static) {
         let _ = self.shared.on_checkpoint.0.set(Box::new(callback));
     }
@@ -348,7 +351,7 @@ impl AuditLog {
     }
 
     /// Syncs, signs the end of the log and stops the syncer. Every later record is refused. Blocks
-    /// until the disk has synced twice.
+    /// on disk I/O.
     pub fn stop(&self) {
         self._syncer.stop();
     }

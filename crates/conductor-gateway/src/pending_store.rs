@@ -2,8 +2,9 @@
 //!
 //! Each change is made in memory under one lock and written before other callers see it. If the
 //! write fails, the change is rolled back. The use of an approval is therefore on the disk before
-//! its call runs, and the approval cannot be used again after a restart. Each change needs two
-//! syncs, so make it on a thread that may block. Not here: the rules (`conductor_core::pending`).
+//! its call runs, and the approval cannot be used again after a restart. Each written record needs
+//! at least two syncs, so make a change on a thread that may block. Not here: the rules
+//! (`conductor_core::pending`).
 //!
 //! After a restart, an approval is valid only with its seal, a MAC over the record. Otherwise an AI
 //! client with its own file tools could create an approval.

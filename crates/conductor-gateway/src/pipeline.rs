@@ -1,8 +1,8 @@
 //! The pipeline that every tool call passes through, from every door.
 //!
 //! Types enforce two guarantees. A handler cannot run without a [`Clearance`](gate::Clearance),
-//! which only the gate creates, after every check and a durable intent. A [`Reply`] is built only
-//! from a [`Recorded`], which exists only after the audit log has received the outcome.
+//! which only the gate creates, after every check and, for a tool with an effect, the intent. A
+//! [`Reply`] is built only from a [`Recorded`], which only the writer of the outcome creates.
 //!
 //! Not here: the work of a tool, how a call arrived, and the wire format of its reply.
 
@@ -88,7 +88,8 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call until its outcome is recorded, even if the caller drops the returned future.
+/// Runs one call. Once polled, the call runs until its outcome is recorded, even if the caller
+/// drops the returned future.
 pub fn run(studio: &Arc<Studio>, call: Call) -> Running {
     Running { work: Some(Box::pin(run_to_end(Arc::clone(studio), call))), has_started: false }
 }
@@ -168,7 +169,7 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> 
 fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
     let catalog = call.script.as_ref().and_then(|script| script.copies()).unwrap_or_else(|| studio.catalog());
     let found = catalog.get(&call.tool).filter(|tool| {
-        // Only people and pads can call hidden tools, and no script can.
+        // Only people and mappings can call hidden tools. A script cannot, not even for a person.
         let sees_hidden = (call.principal.is_person() || matches!(call.principal, Principal::Mapping { .. }))
             && call.script.is_none();
         (!tool.hidden || sees_hidden) && call.toolset.has(tool)
@@ -195,8 +196,8 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
     Ok(Arc::clone(tool))
 }
 
-/// Step 4: validates the arguments before any code of the tool runs, including its summary and
-/// state hash.
+/// Step 4: validates the arguments before any code of the tool runs, except its own check of the
+/// arguments.
 fn validate(tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
     let violations = match digest::canonical(&call.arguments) {
         Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
@@ -272,7 +273,7 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
         by_args: target.by_args.or_else(|| tool.decide.as_ref().map(|decide| decide(studio, &call.arguments))),
         ask_floor: tool.ask_floor,
     });
-    // An exempt call is never refused and never needs approval.
+    // Policy never refuses an exempt call, and never requires its approval.
     if tool.is_exempt(&call.principal) {
         return Ok(Verdict { decision: Decision::Allow, ..verdict });
     }

@@ -44,7 +44,7 @@ impl Execution {
         self.copies.is_some()
     }
 
-    /// The tools of a dry run.
+    /// The tools of a dry run; `None` in a real run.
     pub fn copies(&self) -> Option<Arc<Catalog>> {
         self.copies.clone()
     }
@@ -87,7 +87,7 @@ pub struct JoinedPlan {
     pub undoes: Vec<Uuid>,
 }
 
-/// The name of a tool in a script: its set, and the name without the prefix of its set.
+/// The name of a tool in a script: its toolset, and its name without the prefix of the toolset.
 pub fn function_of(tool: &Tool) -> (&str, String) {
     let set = tool.toolset.as_ref();
     let prefix = if set == "daemon" { "conductor" } else { set };

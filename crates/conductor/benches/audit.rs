@@ -2,7 +2,7 @@
 //! and calls `fdatasync`, and with SQLite, which commits one row for each call with
 //! `synchronous=FULL`.
 //!
-//! Prints the median and the range over the rounds. Rounds of the two logs alternate, because the
+//! Prints the median and the range over the rounds. Every round measures all three, because the
 //! cost of a sync depends on the load of the disk.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]

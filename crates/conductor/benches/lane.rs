@@ -1,5 +1,5 @@
-//! Measures the decoder of MIDI bytes and the ring of a device callback, and compares them with one
-//! push and pop of a plain ring in the same run. The time stamps of the events increase.
+//! Measures the decoder of MIDI bytes and the ring of a device callback, and compares them with a
+//! plain ring in the same run. The time stamps of the events increase.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 

@@ -1,6 +1,7 @@
 //! Measures patches. A file of 2 MB is opened, listed, edited and saved, and compared with two
 //! public libraries. An object is added to a running Pd, and compared with a plain round trip to
-//! Pd. Layouts of 100 to 10,000 boxes are checked. Prints medians with the range of the rounds.
+//! Pd. For patches of 100 to 10,000 boxes, the layout is checked and the reach is computed. Prints
+//! medians with the range of the rounds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]

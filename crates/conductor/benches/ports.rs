@@ -479,7 +479,7 @@ impl Rig {
         let both = || [from, to].iter().all(|it| client.port_by_name(it).is_some()).then_some(());
         let seen = wait_for(PATIENCE, both).is_some();
         if !seen {
-            println!("SKIP {from}: this port did not appear");
+            println!("SKIP {from} to {to}: one of these ports did not appear");
         }
         seen
     }

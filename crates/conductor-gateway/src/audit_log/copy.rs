@@ -50,7 +50,7 @@ impl Copy {
         now_ms: u64,
     ) -> io::Result<()> {
         if !self.required && self.retry_at_ms.is_some_and(|at| now_ms < at) {
-            return Err(io::Error::other("the next attempt is not due yet"));
+            return Err(io::Error::other("the last write to the second copy failed; the next attempt is not due yet"));
         }
         let done = self.try_catch_up(files, layout, active, len);
         if done.is_err() {

@@ -2,8 +2,8 @@
 //! sync. One lock protects all of it.
 //!
 //! Appending is a short, synchronous step: encode, hash, one `write`. Only [`Segments::repair`]
-//! waits for the disk. It runs only while every call is refused. Not here: when to sync,
-//! checkpoints, the link and the copy (`syncer`).
+//! waits for the disk. It runs only at the start and while every call is refused. Not here: when to
+//! sync, checkpoints, the link and the copy (`syncer`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -118,13 +118,14 @@ impl Segments {
         self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
 
-    /// Whether so many records have no checkpoint that the verifier would report removed
-    /// checkpoints. An unsigned log may have only its first line.
+    /// Whether records must wait for a checkpoint, because with more records the verifier would
+    /// report removed checkpoints. An unsigned log may have only its first line.
     pub fn is_lagging(&self) -> bool {
         self.unanchored() >= if self.anchored.is_some() { super::MAX_UNANCHORED } else { MAX_UNSIGNED }
     }
 
-    /// Whether `append` would succeed or fail immediately, without waiting for a checkpoint.
+    /// Whether `append` may be called now; otherwise the caller waits for a checkpoint. While the
+    /// log is down, `append` may be called, because it fails without writing.
     pub fn has_room(&self) -> bool {
         !self.is_lagging() || self.down.is_some()
     }
@@ -326,8 +327,8 @@ impl Segments {
         Ok((Active { number, file, len: bytes.len() as u64, durable_len: 0 }, chain))
     }
 
-    /// Tries to write again, starting with the unwritten outcomes, and syncs. On any failure the
-    /// log stays down.
+    /// Tries to write again, starting with a record of the failure and the unwritten outcomes, and
+    /// syncs. After a failure the log is down.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
             return Err(io::Error::other("the audit log accepts no records until a person has checked it"));

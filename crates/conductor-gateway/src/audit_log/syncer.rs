@@ -236,7 +236,7 @@ impl Syncer {
             .files
             .link(&format!("audit/{}", segment_name(number)), &temp)
             .and_then(|()| self.files.rename(&temp, &self.layout.link()));
-        // The link is only a convenience for people; the next step retries.
+        // No record depends on the link, so a failure is ignored; the next step retries.
         if linked.is_ok() {
             self.linked = Some(number);
         }

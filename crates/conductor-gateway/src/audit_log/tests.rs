@@ -161,7 +161,7 @@ impl Running {
             }
             self.syncer.step();
         }
-        panic!("no caller was woken");
+        panic!("the caller was not woken within five steps");
     }
 
     fn start_event(&mut self) {
@@ -863,7 +863,7 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
         log.accept();
         assert_eq!((log.refused(), log.verdict()), (None, Verdict::Intact), "{:?}", log.verify().faults);
     }
-    // The whole of `state/` is rolled back, except the stored last checkpoint in it.
+    // All files of the log in `state/` are deleted, including the stored last checkpoint.
     let log = TestLog::new();
     work(&log, 0);
     for path in [layout.checkpoints(), layout.public_key(), layout.salt(), layout.state.join("audit.last")] {
@@ -955,7 +955,7 @@ fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
     running.synced(ended(200)).expect("not written");
     log.time.advance(Duration::from_millis(60_000));
     running.syncer.step();
-    assert_eq!(log.files.bytes(&memory), later, "the checkpoint of another log was replaced");
+    assert_eq!(log.files.bytes(&memory), later, "the later checkpoint in the second copy was replaced");
     drop(running);
     assert!(log.refused().is_some());
 }

@@ -1,5 +1,5 @@
-//! Reads the files of a log in pieces for a verifier, so that memory use does not depend on the
-//! log's length.
+//! Reads the segments of a log in pieces for a verifier, so that memory use does not depend on
+//! their size.
 
 use std::io;
 use std::path::Path;
@@ -77,7 +77,7 @@ pub fn verify(
     let mut report = verifier.finish();
     let link_is_ahead = add_missing_segment(&mut report, linked, segments.last().copied());
     if !link_is_ahead && segments.is_empty() && unanchored {
-        // A key exists, and a key is always created together with a log. So the log is missing.
+        // Without a checkpoint or a head to compare with, the verifier accepts an empty log.
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }

@@ -251,7 +251,7 @@ impl ApprovalQueue {
 /// The approval under which a call runs.
 #[derive(Debug, Clone)]
 pub enum Consent {
-    /// The policy allows the call, or the handler only creates a plan.
+    /// The policy allows the call, the handler only creates a plan, or a dry run makes the call.
     NotNeeded,
     Given(Given),
 }
@@ -348,8 +348,8 @@ fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
     Err(ToolError::new(
         Code::BadInput,
         format!(
-            "{}: an approval request must show the whole target of the call, but the {label} has {} characters; \
-             the limit is {LONGEST_TARGET}",
+            "{}: an approval request must show the whole target of the call, which has {all} characters ({} of them \
+             in the {label}); the limit is {LONGEST_TARGET}",
             tool.name,
             text.chars().count()
         ),
@@ -515,9 +515,9 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// If the policy accepts an answer from the client, asks the client. Otherwise waits while a
-    /// local approver is present. Returns when the store should be queried again. Fails at once if
-    /// there is no approver.
+    /// If the policy accepts an answer from the client, asks the client. Otherwise waits for a
+    /// local approver, at most `wait_ms`. Returns when the store should be queried again. Fails at
+    /// once for a call of a script, and if neither the client nor a local approver can answer.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
         let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);
         if let Some(client) = client
@@ -625,7 +625,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The text of the client's own dialog: target, tool, effect, reversibility, id and expiry.
+    /// The text of the client's own dialog: target, tool, summary, reversibility, id and expiry.
     fn message(&self, id: Uuid) -> String {
         let (short, until) = match self.queue().get(id) {
             Some(record) => (record.short.to_string(), record.expires_at.map(|at| at.to_string()).unwrap_or_default()),

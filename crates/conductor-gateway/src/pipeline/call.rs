@@ -241,7 +241,7 @@ pub enum Outcome {
     },
 }
 
-/// The reply that a door sends. It is built only from a [`Recorded`], so that every reply is in the
+/// The reply that a door sends. It is built only from a [`Recorded`], so that no call skips the
 /// audit log.
 pub struct Reply {
     outcome: Outcome,

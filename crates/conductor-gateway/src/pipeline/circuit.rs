@@ -50,7 +50,7 @@ struct Circuit {
 
 impl Circuit {
     /// The breaker for this target. If the tool has the maximum number of breakers, a new one
-    /// replaces a breaker in state `Passing`.
+    /// replaces a breaker in state `Passing`; without such a breaker, the target shares [`OTHERS`].
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {

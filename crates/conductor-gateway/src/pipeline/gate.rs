@@ -71,7 +71,7 @@ impl Clearance {
         &self.cancel
     }
 
-    /// Position of the durable intent in the log; absent for ReadOnly tools, which have no intent.
+    /// Position of the durable intent in the log; absent without one, as for ReadOnly tools.
     pub fn intent(&self) -> Option<u64> {
         self.intent
     }

@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 enum End {
     Finished(Result<Output, ToolError>),
-    /// The task was killed while the handler ran.
+    /// The handler was dropped, because it did not stop within [`GRACE`] after a cancel.
     Killed,
 }
 

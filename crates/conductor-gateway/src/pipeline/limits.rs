@@ -73,7 +73,7 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
         Tier::Stateful | Tier::ConfigChange | Tier::HardwareIo => Class::Effect,
     };
     let too_fast = |per_minute: u32, wait_ms: u64| {
-        let text = format!("at most {per_minute} calls per minute are allowed here. Try again in {wait_ms} ms.");
+        let text = format!("this caller may make {per_minute} such calls per minute. Try again in {wait_ms} ms.");
         ToolError::new(Code::RateLimited, text).retry_after_ms(wait_ms).by(RefusedBy::Limit)
     };
     if let Principal::Http { token } = &call.principal

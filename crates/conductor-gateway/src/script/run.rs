@@ -177,7 +177,7 @@ struct Run {
     catalog: Arc<Catalog>,
     execution: Arc<Execution>,
     journal: Journal,
-    /// Absent only while a blocking thread writes a line.
+    /// Absent while a blocking thread writes a line, and after the journal was stopped or removed.
     file: Option<JournalFile>,
     launch: Launch,
     max_calls: usize,
@@ -300,7 +300,7 @@ impl Run {
         }
     }
 
-    /// Set, function and tool name of each tool that the script can call.
+    /// Toolset, function and tool name of each tool that the script can call.
     fn functions(&self) -> Vec<(String, String, String)> {
         let listed =
             self.catalog.list(self.cx.clearance.toolset()).filter(|it| !NESTING_TOOLS.contains(&it.safe_name()));

@@ -59,7 +59,7 @@ pub struct Wanted {
     pub code: Digest,
     pub policy: Digest,
     pub now: Timestamp,
-    /// Time from the last line of a journal until the journal expires.
+    /// Time from the start of a journal until it expires. A stop may extend it.
     pub life_ms: u64,
     /// Maximum number of stopped scripts of one caller.
     pub most: usize,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// A key of 32 random bytes, which are overwritten when the key is dropped.
+/// A key of 32 bytes, which are overwritten when the key is dropped.
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
@@ -67,7 +67,7 @@ pub struct Place<'a> {
 
 /// Access to all key holders. It is a trait so that tests can simulate a keychain that hangs.
 pub trait KeyHolders: Send + Sync {
-    /// Whether this key holder can store a key. Stores nothing permanently.
+    /// Whether this key holder can be used now. Stores nothing permanently.
     fn probe(&self, rung: KeyRung) -> Result<(), String>;
     fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String>;
     /// Adds a key to the stored keys.
@@ -97,7 +97,7 @@ pub const fn holder_phrase(rung: KeyRung) -> &'static str {
     match rung {
         KeyRung::Keychain => "the OS keychain holds",
         KeyRung::Credential => "the service manager supplies",
-        KeyRung::Passphrase => "this passphrase opens",
+        KeyRung::Passphrase => "is derived from this passphrase",
         KeyRung::File => "secrets/key holds",
     }
 }
@@ -233,7 +233,8 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
         Err(fault) => return Err(format!("secrets/key: {fault}")),
     };
     if !metadata.is_file() || files::is_open_to_others(&path, &metadata) {
-        return Err(format!("secrets/key can be read by other users; run `{}`", files::how_to_close(&path)));
+        let fix = files::how_to_close(&path);
+        return Err(format!("secrets/key must be a plain file that only its owner can read; run `{fix}`"));
     }
     let failed = |fault: io::Error| format!("secrets/key: {fault}");
     let sealed = Zeroizing::new(std::fs::read(&path).map_err(failed)?);

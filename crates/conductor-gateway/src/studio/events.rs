@@ -3,7 +3,7 @@
 //!
 //! Senders are independent of listeners. Each listener selects the events that it receives. A slow
 //! listener loses the oldest events, receives the number of lost events, and must treat everything
-//! it watches as changed. Events contain ids, names, results and times, never an argument or an
+//! it watches as changed. Observers get ids, names, results and times, never an argument or an
 //! output.
 
 use std::sync::Arc;

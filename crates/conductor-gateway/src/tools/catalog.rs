@@ -42,7 +42,8 @@ pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// of `APPROVAL_REQUIRED`. May block on disk I/O.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
 
-/// Resolves the target of a call. Called before policy, and again after a person has approved.
+/// Resolves the target of a call. Called before policy, and again before the handler of a call that
+/// has an approval.
 pub type ResolveTarget = Arc<dyn Fn(&Arc<Studio>, &Call) -> BoxFuture<'static, Target> + Send + Sync>;
 
 /// Finds faults in the arguments that a schema cannot express.
@@ -64,7 +65,7 @@ pub struct Target {
     /// Resolved forms of arguments, most exact first. Policy rules compare these forms instead of
     /// the arguments as the caller wrote them; see `conductor_core::policy::Rule::args`.
     pub forms: Vec<Value>,
-    /// The port, host, database, Set or plugin whose failures the circuit breaker counts.
+    /// Name of the circuit breaker that counts the failures, such as a port, a host or a plugin.
     pub key: Option<String>,
     /// Decides before [`Definition::decide`], for tools that must resolve the target first.
     pub by_args: Option<ByArgs>,
@@ -133,7 +134,7 @@ pub struct Definition {
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
     /// Whether the tool is hidden: it is not listed, and unknown to all principals except people
-    /// and pads.
+    /// and mappings.
     pub hidden: bool,
     pub availability: Availability,
     /// A shorter input schema for lists, for tools whose complete schema is long.
@@ -352,7 +353,7 @@ impl Tool {
             return Err(CatalogError::BadName(name.chars().take(128).collect()));
         }
         // A debug build compiles every schema at registration, so that tests find invalid schemas.
-        // A release build compiles a schema at the first call.
+        // A release build compiles the schema of a built-in tool at the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
         let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =

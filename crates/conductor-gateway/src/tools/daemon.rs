@@ -69,7 +69,7 @@ use uuid::Uuid;
 
 pub const TOOLSET: &str = "daemon";
 
-/// All tools of this set.
+/// The tools of this toolset, except `conductor_run_script`.
 pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     vec![
         conductor_explain::definition(owner),

@@ -178,7 +178,7 @@ fn expected(given: Option<&str>, found: Option<Digest>, path: &str) -> Result<()
     if given == found {
         return Ok(());
     }
-    Err(ToolError::new(Code::StaleReference, format!("{path} has changed: its hash is {found}"))
+    Err(ToolError::new(Code::StaleReference, format!("{path} has changed: its hash is {found}, not {given}"))
         .hint("Nothing was changed. Read the file again, and use the hash it has now; \"absent\" means that nothing is there.")
         .subject(Subject::Other(path.to_owned())))
 }

@@ -231,7 +231,7 @@ impl Walk<'_> {
                     }
                 });
             }
-            // These keywords may have the value `false`, which forbids further members.
+            // A boolean is a valid value of these keywords; `false` forbids further members.
             ("additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" | "items", Value::Bool(_)) => {}
             (
                 "items"

@@ -380,7 +380,8 @@ fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     })
 }
 
-/// Warns when a replaced clip had notes that this session never read.
+/// Notes for the sessions that ids have shifted and which notes were written. Warns when a replaced
+/// clip had notes that this session never read.
 fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied) {
     if applied.shifted {
         ask.live.sessions(|sessions| sessions.shifted(&set.id));

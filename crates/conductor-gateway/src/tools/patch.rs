@@ -1,9 +1,9 @@
 //! The patch tools: they read and edit Max and Pure Data patches. One file per tool; this file
 //! contains the shared parts.
 //!
-//! On the host `document`, nothing in a patch is run. On the hosts `pd` and `max`, the patch runs.
-//! There, a call needs a person's approval if it adds or changes a box that has an effect outside
-//! the patch, or anything that can send to such a box. Not here: the effect of an edit
+//! On the host `document`, nothing in a patch is run. On the hosts `pd` and `max`, the patch runs,
+//! and a call needs a person's approval if it adds or changes a box that has an effect outside the
+//! patch, or anything that can send to such a box. Not here: the effect of an edit
 //! (`conductor-patch`), and files, hosts and the boxes that may run (`hosts/patch`).
 
 mod add_max_object;
@@ -83,7 +83,7 @@ pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogE
     prompts::add(catalog, patches)
 }
 
-/// Every tool of this set.
+/// Every patch tool.
 pub fn definitions(patches: &Arc<Patches>) -> Vec<Definition> {
     let all: [fn(&Arc<Patches>) -> Definition; 43] = [
         add_max_object::definition,

@@ -38,7 +38,7 @@ pub fn variable(given: &Variables, name: &str) -> String {
 }
 
 impl Resource {
-    /// A resource with a fixed URI that returns the answer of a read tool without arguments.
+    /// A resource that returns the answer of a read tool, called without arguments.
     pub fn json(
         (toolset, tool): (&'static str, &'static str),
         uri: &'static str,

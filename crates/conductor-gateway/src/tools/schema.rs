@@ -162,8 +162,8 @@ pub fn published(mut schema: Value) -> Value {
 /// Constraints that a model rarely needs. A call that breaks one is refused with the constraint.
 const RARE_CONSTRAINTS: [&str; 7] =
     ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "format"];
-/// Bounds of numbers from this size on are limits of the integer type, so a model does not need
-/// them.
+/// Larger bounds of numbers are left out. Most of them are limits of the integer type, and
+/// validation reports the others.
 const HUGE: f64 = 32_768.0;
 
 /// The copy of a published schema for lists that a model reads: without constraints that validation

@@ -50,7 +50,7 @@ fn a_model_that_plays_the_pads_runs_no_command() {
     rig.assert_unharmed();
 }
 
-/// The note leaves one JACK port and returns at another, through a mapping.
+/// The model's note leaves one JACK port, directly or through a mapping, and returns at another.
 #[cfg(feature = "jack")]
 #[test]
 fn what_comes_back_over_a_cable_runs_no_command() {

@@ -41,7 +41,7 @@ fn rewrites(rig: &Rig) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Tries every rewritten file, and restarts the daemon several times.
+/// Saves every rewritten file while the daemon runs, and one of them before each of two restarts.
 #[test]
 fn a_rewritten_file_widens_nothing() {
     let mut rig = Rig::start("");
@@ -49,8 +49,8 @@ fn a_rewritten_file_widens_nothing() {
         rig.studio.save(&text);
         settle(&rig);
         let mut model = rig.model();
-        // The new mapping of a pad to a command has no effect, not even if the model presses the
-        // pad.
+        // One of the files maps note 90 to a command. This mapping must not run, even if the model
+        // plays the note.
         let _ = model.call("conductor_send_midi", json!({ "port": "pads hand", "messages": [{ "type": "note_on", "channel": 1, "note": 90, "velocity": 100 }] }));
         settle(&rig);
         drop(model);

@@ -5,7 +5,7 @@ use crate::rig::{Rig, settle};
 use serde_json::json;
 use std::process::Output;
 
-/// The full text that a person is shown for all open questions.
+/// The text that a person is shown for all open questions.
 fn shown(rig: &Rig) -> String {
     let listed = rig.studio.ask("pending.list", json!({}));
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! A plugin's file is on the disk. The model must not be able to run the plugin, or to change the
-//! file after a person's approval.
+//! A plugin's file is on the disk, but no person has enabled the plugin. The model must not be able
+//! to run it, even if the model writes the row that would enable it.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;

@@ -29,7 +29,7 @@ const DECISIONS: [&str; 12] = [
     "phone.revoked",
 ];
 
-/// A loopback listener that must not receive any connection.
+/// A TCP and a UDP port on the loopback interface, which must not receive anything.
 pub struct Trap {
     pub tcp: u16,
     pub udp: u16,
@@ -86,7 +86,7 @@ impl Rig {
         Self::start_with(more, |_| {})
     }
 
-    /// Like [`Rig::start`], but sets the studio's environment first.
+    /// Like [`Rig::start`], but first lets `prepare` change the studio's environment and files.
     pub fn start_with(more: &str, prepare: impl FnOnce(&mut Studio)) -> Self {
         let folder = || tempfile::tempdir().unwrap();
         let (outside, granted, private) = (folder(), folder(), folder());
@@ -183,7 +183,7 @@ effect = "read"
         let names = |it: &BTreeMap<PathBuf, Vec<u8>>| it.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&after), names(&self.before), "a file outside the granted folders was added or removed");
         assert!(after == self.before, "a file outside the granted folders changed");
-        assert_eq!(self.trap.hits(), 0, "a connection was opened");
+        assert_eq!(self.trap.hits(), 0, "a connection was opened, or a datagram was sent");
         let log = self.log();
         for event in DECISIONS {
             assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event} is in the log:\n{log}");
@@ -273,7 +273,8 @@ impl Model {
             .unwrap();
         let (input, output) = (client.stdin.take().unwrap(), BufReader::new(client.stdout.take().unwrap()));
         let mut model = Model { client, input, output, next: 1 };
-        // The client declares that it can answer questions, but it must never be asked.
+        // The client declares that it can answer questions. It must never be asked, because it
+        // approves everything.
         model.request(
             "initialize",
             json!({
@@ -304,7 +305,6 @@ impl Model {
             assert!(self.output.read_line(&mut line).unwrap() > 0, "the daemon closed the connection");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["method"] == "elicitation/create" {
-                // A hostile client approves every request.
                 let yes = json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "action": "accept", "content": { "approve": true } } });
                 writeln!(self.input, "{yes}").unwrap();
             } else if message["id"] == id {
@@ -313,7 +313,8 @@ impl Model {
         }
     }
 
-    /// Makes one tool call. Returns its structured result, its error object, or the protocol error.
+    /// Makes one tool call. Returns the structured content (a result or an error object), or the
+    /// whole message if it has none.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let message = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         let result = &message["result"];

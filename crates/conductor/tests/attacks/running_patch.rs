@@ -106,7 +106,7 @@ fn a_document_that_is_saved_and_then_run_does_no_harm() {
     require!(pd::probe());
     let rig = Rig::start(PD);
     let mut model = rig.model();
-    // In a document, the ports of `define` are unknown, so no cord can be drawn there.
+    // In a document, the ports of `define` are unknown, so no cord can be drawn to it.
     let drawn = harms(&rig).into_iter().filter(|(class, _)| !class.contains("define"));
     for (index, (class, message)) in drawn.enumerate() {
         let made = model.call("create_patch", json!({ "format": "pd", "host": "document" }));

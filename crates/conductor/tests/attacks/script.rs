@@ -4,7 +4,7 @@
 use crate::rig::{Rig, settle};
 use serde_json::{Value, json};
 
-/// Replaces every frame that the process of the script sends.
+/// A script that replaces the frame in which its process requests a call.
 fn forged(frame: &str) -> String {
     format!(
         "Object.prototype.toJSON = function () {{ return this && this.ask ? {frame} : this }};\n\

@@ -41,7 +41,7 @@ impl Buffer for Counted<'_> {
     }
 }
 
-/// A server with one input, one output and an owner whose thread waits in the kernel.
+/// A server with two inputs, one output and an owner whose thread waits in the kernel.
 struct Rig {
     desk: Held<Desk>,
     lock: Arc<TryLock<dyn Decide>>,
@@ -100,7 +100,7 @@ impl Rig {
         }
     }
 
-    /// One period with these messages, one frame apart. Returns its allocations.
+    /// One period with these messages, one frame apart. Returns the number of its allocations.
     fn period(&mut self, window: &Window<'_>, device: &str, messages: &[&[u8]]) -> u64 {
         let now = Arc::clone(&self.now);
         let stamp = move || Micros(now.load(Ordering::Relaxed));
@@ -142,7 +142,8 @@ impl Rig {
         self.desk.make_room();
     }
 
-    /// Decides an event that no MIDI port can send, as a callback would.
+    /// Decides an event that no MIDI port can send, as a callback would. Returns the number of
+    /// allocations.
     fn decide(&mut self, window: &Window<'_>, body: Body) -> u64 {
         struct None;
         impl Outputs for None {
@@ -206,7 +207,8 @@ fn gamepad() -> Vec<Body> {
     ]
 }
 
-/// Presses and releases of all notes, every controller, and all other channel messages.
+/// Presses and releases of the notes 0 to 59, the controllers that the configuration uses, and all
+/// other channel messages.
 fn messages(round: u8) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for note in 0..60u8 {

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// The part of a thread's run in which its system calls are counted.
-///
-/// The number is odd while the window is open.
+/// The parts of a thread's run in which its system calls are counted. The number is odd during such
+/// a part.
 pub struct Window<'a>(&'a AtomicU64);
 
 impl<'a> Window<'a> {

@@ -105,7 +105,7 @@ pub(super) fn a_checkpoint_is_made_when_the_file_says() {
 #[test]
 pub(super) fn a_second_copy_that_is_required_and_cannot_be_written_stops_every_effect() {
     let place = tempfile::tempdir().unwrap();
-    // Put a file in place of the folder, so that no user, not even root, can write below it.
+    // Put a file in place of the parent folder, so that no user, not even root, can write below it.
     let folder = place.path().join("file").join("second");
     std::fs::write(place.path().join("file"), "in the way").unwrap();
     for (required, code) in [(true, "AUDIT_UNAVAILABLE"), (false, "ok")] {

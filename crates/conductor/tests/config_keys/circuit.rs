@@ -36,7 +36,7 @@ pub(super) fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
         assert_eq!(studio.runs.of(test_tools::FAIL), 9);
         clock.now().since(from)
     };
-    // With the cap: eight waits of about 4 ms. Without it, each wait is twice as long as the
+    // With the cap: eight waits of 4 to 8 ms. Without it, each wait is about twice as long as the
     // previous one: at least a second in total.
     let (capped, doubled) = (took("cap_ms = 4\n"), took(""));
     assert!(capped * 2 < doubled, "{capped} {doubled}");
@@ -69,7 +69,7 @@ fn counts_and_closes(head: &str) {
     assert_eq!(run("", &broken_up), off);
     assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
 
-    // The failures are further apart than the window.
+    // The failures are further apart than the window, so the circuit must stay closed.
     let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
     let mut client = studio.client();
     for _ in 0..3 {

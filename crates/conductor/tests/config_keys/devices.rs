@@ -38,8 +38,8 @@ pub(super) fn a_virtual_input_is_trusted_on_a_word() {
     assert_eq!(outcome(false), (Outcome::Tainted, true));
 }
 
-/// A tool sends a knob's message, the knob's binding plays a loopback device, and a pad of that
-/// device would type keys.
+/// A binding forwards a knob's message to the loopback device `second`, and a mapping of `second`
+/// types text. The mapping must not run if a tool has sent the knob's message.
 #[test]
 fn what_a_tool_turned_is_no_hand_behind_a_binding() {
     let rows = "[[devices]]\nalias = \"second\"\nloopback = true\n\

@@ -306,7 +306,7 @@ const TAPS: &str = "[[global_mappings]]\nid = \"double\"\ntrigger = { type = \"D
 const LONG: &str = "[[global_mappings]]\nid = \"long\"\ntrigger = { type = \"LongPress\", note = 62 }\naction = { type = \"ModeChange\", mode = \"Mix\" }\n";
 pub(super) const STICKS: &str = "[[global_continuous]]\nid = \"stick\"\nsource = { type = \"GamepadAnalogStick\", axis = \"left_x\" }\ntargets = [{ type = \"CC\", port = \"synth\", channel = 0, controller = 1 }]\n\
                       [[global_continuous]]\nid = \"pull\"\nsource = { type = \"GamepadTrigger\", trigger = \"right\" }\ntargets = [{ type = \"CC\", port = \"synth\", channel = 0, controller = 2 }]\n";
-/// `loop` sends every message that it receives to its own input.
+/// `say` sends note 41 to the pads; `answer` sends a message to the synth when note 41 comes back.
 const ECHO: &str = "[[global_mappings]]\nid = \"say\"\ntrigger = { type = \"Note\", note = 40, device = \"pads\" }\n\
                     action = { type = \"SendMidi\", port = \"pads\", channel = 0, message_type = \"NoteOn\", note = 41, velocity = 100, duration_ms = 60000 }\n\
                     [[global_mappings]]\nid = \"answer\"\ntrigger = { type = \"Note\", note = 41, device = \"pads\" }\n\
@@ -690,7 +690,7 @@ fn named(table: &str, key: &str) -> &'static str {
     Box::leak(format!("{table}.{key}").into_boxed_str())
 }
 
-/// Keys of one object of the engine's data; each is varied in `conductor-core`.
+/// Whether the key belongs to the engine's data, which the tests of `conductor-core` vary.
 fn is_engine(key: &str) -> bool {
     let inside = |owner: &str| key.starts_with(&format!("global_{owner}."));
     ["mappings[].trigger", "mappings[].action", "continuous[].source", "continuous[].glue", "continuous[].targets"]
@@ -784,14 +784,14 @@ fn fault(key: &str, evidence: Evidence) -> Option<String> {
             for config in [&one, &other] {
                 let loaded = conductor_core::config::load(config);
                 if let Some(fault) = loaded.errors().next() {
-                    return Some(format!("its probe is faulty: {}", fault.message));
+                    return Some(format!("a configuration of its probe has an error: {}", fault.message));
                 }
             }
             let seen = [one, other].map(|config| seen_under(config, see));
-            (seen[0] == seen[1]).then(|| format!("nothing else is seen under another value: {}", seen[0]))
+            (seen[0] == seen[1]).then(|| format!("its probe gives the same result for both values: {}", seen[0]))
         }
         Test { name, run } => (!without::is_missed(key, run, usual_time(name, run)))
-            .then(|| format!("{name} passes when the file loses the key")),
+            .then(|| format!("{name} passes even if the file lacks the key")),
         Elsewhere { .. } | Holds | Engine => None,
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
         let served = studio.gateway().http.served();
         served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
     };
-    wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
+    wait_for(PATIENCE, || scoped().then_some(())).expect("no listener without TLS was opened again");
     let at = studio.gateway().http.served()[0];
     assert_eq!(studio.knock(at, "open sesame", &[]), 401, "an observer token was accepted for tool calls");
 }

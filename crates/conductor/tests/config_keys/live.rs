@@ -134,8 +134,8 @@ fn the_keys_of_live_osc_and_script_count() {
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n{osc}"));
     let (_, song) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
     assert_eq!((&song["host"], &song["setId"]), (&json!("abletonosc"), &json!("live_osc")), "{song}");
-    // If the script runs, it has priority. A Live that does not answer is abandoned after
-    // `timeout_ms`.
+    // With `auto`, a running script has priority over AbletonOSC. If Live then stops answering, the
+    // call must fail after the script's `timeout_ms`.
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n[live.script]\ntimeout_ms = 300\n{osc}"));
     let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
     let mut client = studio.client();

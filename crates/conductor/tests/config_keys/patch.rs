@@ -4,7 +4,7 @@ use super::*;
 
 const PATCH: &str = r#"{"patcher":{"boxes":[{"box":{"id":"obj-1","maxclass":"newobj","text":"cycle~ 440","varname":"osc","patching_rect":[10.0,10.0,70.0,22.0],"numinlets":2,"numoutlets":1,"outlettype":["signal"]}}],"lines":[]}}"#;
 
-/// A home with three patches, two of them opened at start.
+/// A daemon whose home contains three patches.
 fn patches(section: &str) -> Studio {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("patches")).unwrap();

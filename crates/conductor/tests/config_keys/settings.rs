@@ -26,7 +26,8 @@ pub(super) fn ports_without_an_alias_are_heard_as_the_file_says() {
     assert_eq!(connected("max_midi_ports = 1"), 1);
 }
 
-/// A mapping or a binding can send events back to its own device, as a route can.
+/// A mapping or a binding can send events back to its own device, as a route can. Such a loop must
+/// be stopped.
 #[test]
 fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
     let forward = "[[global_mappings]]\nid = \"on\"\ntrigger = { type = \"Note\", note = 60, device = \"pads\" }\n\

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use tokio::sync::mpsc as async_mpsc;
 
-/// Two loopback controllers; `pads` has lights and is played through the port `pads hand`.
+/// Two loopback devices; `pads` has lights and is played through the port `pads hand`.
 pub(super) const BOARD: &str = r##"
 default_mode = "Play"
 [[devices]]
@@ -52,8 +52,8 @@ impl Studio {
         heard.expect("a message").expect("the daemon has ended")
     }
 
-    /// All messages received before a mark that is sent now. Nothing else is sent to the synth's
-    /// controller 127.
+    /// All messages received before a mark that is sent now. No other message in these tests equals
+    /// the mark.
     fn heard_by_now(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>, port: &str) -> Vec<Vec<u8>> {
         const MARK: [u8; 3] = [0xBF, 127, 99];
         self.send(port, &MARK);
@@ -67,8 +67,7 @@ impl Studio {
         }
     }
 
-    /// The first messages to the pads of a controller, after the daemon started with these lines
-    /// and sent its lights.
+    /// The first messages to `pads` after a reload with these lines, which sends all lights.
     fn lights(lines: &str, count: usize) -> Vec<Vec<u8>> {
         let studio = Studio::start(&format!("{BOARD}\n"));
         let mut ear = studio.ear("pads");
@@ -324,8 +323,8 @@ fn pad_section(device: &str, note: u8, hold_ms: u32, tiers: &str) -> String {
     )
 }
 
-/// Starts a daemon with a controller named Grand, and returns the handle that plays it. A second
-/// controller is not used.
+/// Starts a daemon with two controllers, Grand and Upright, and returns the handle that plays
+/// Grand.
 pub(super) fn with_cable(config: &str) -> (Studio, Hand) {
     let (tell, told) = mpsc::channel();
     let make: MakeBackend = Box::new(move |stamp, announce| {

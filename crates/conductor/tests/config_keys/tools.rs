@@ -51,10 +51,10 @@ pub(super) fn every_key_of_files_and_commands_counts() {
     let config = FILES.replace("STUDIO", studio_at.to_str().unwrap()).replace("ATTIC", attic_at.to_str().unwrap());
     let studio = Studio::start(&config);
     let mut client = studio.client();
-    // A root has a `name` and a `path`.
+    // The keys `name` and `path` of a root.
     let (code, read) = studio.call(&mut client, "filesystem_read", json!({ "root": "attic", "path": "note.txt" }));
     assert_eq!((code.as_str(), &read["content"]), ("ok", &json!("hello")), "{read}");
-    // A command runs without approval if its `effect` is read.
+    // A command whose `effect` is `read` runs without approval.
     let mut run = |command: &str, args: Value| {
         let (code, body) = studio.call(&mut client, "shell_exec", json!({ "command": command, "args": args }));
         (code, body["stdout"].as_str().unwrap_or_default().trim().to_owned())

@@ -15,7 +15,7 @@ struct Args {
     /// The task in a musician's words, or the name of a tool for its complete signature
     #[schemars(length(max = 512))]
     query: Option<String>,
-    /// Only tools of this set
+    /// Only tools of this toolset
     set: Option<ToolSet>,
     /// Maximum number of results; default 5
     #[schemars(range(min = 1, max = 50))]
@@ -50,7 +50,7 @@ impl ToolSet {
     }
 }
 
-/// The purpose of each set, in the words of a musician.
+/// The purpose of each toolset, in the words of a musician.
 fn purpose_of(set: &str) -> &'static str {
     match set {
         "daemon" => "controllers, pads, knobs, pedals, mappings, modes, MIDI and SysEx out, plans, status",
@@ -68,7 +68,7 @@ fn purpose_of(set: &str) -> &'static str {
 struct Answer {
     /// The tools, the best first.
     tools: Vec<Found>,
-    /// The sets of tools, if there is no query or no result.
+    /// The toolsets, if no tool is listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sets: Vec<Set>,
     /// Number of further results.
@@ -90,7 +90,7 @@ struct Found {
 
 #[derive(Serialize, JsonSchema)]
 struct Set {
-    /// Name of the set.
+    /// Name of the toolset.
     set: String,
     /// Purpose of its tools.
     purpose: String,
@@ -101,8 +101,8 @@ struct Set {
 pub fn definition() -> Definition {
     tool("conductor_find_tools", Tier::ReadOnly, TOOLSET, &(), run).text(
         "Find tools",
-        "Finds tools for a task, also those that are not in your list, with signature and example. Without a query, lists the sets. Call \
-         a found tool with conductor_call_tool.",
+        "Finds tools for a task, also those that are not in your list, with signature and example. Without a query and a set, lists the \
+         toolsets. Call a found tool with conductor_call_tool.",
     )
 }
 

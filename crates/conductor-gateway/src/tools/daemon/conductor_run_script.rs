@@ -5,7 +5,7 @@ use crate::script::run::{Asking, Report, Scripts, run as run_script};
 use conductor_core::policy::ByArgs;
 use conductor_core::script::{MAX_CALLS, MAX_RUN_MS};
 
-/// Longest code of a script, in bytes.
+/// Longest code of a script, in characters.
 const MAX_CODE: usize = 64 * 1024;
 /// Time that the last call has to stop after the script reached its time limit, in milliseconds.
 const GRACE_MS: u64 = 10_000;

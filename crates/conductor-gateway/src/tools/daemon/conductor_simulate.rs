@@ -8,7 +8,7 @@ use conductor_core::config::{Config, load};
 use conductor_core::engine::{SimError, TraceRecord, simulate};
 use conductor_core::error::Violation;
 
-/// Maximum length of a script, in bytes. Real scripts are much shorter.
+/// Maximum length of a script, in characters. Real scripts are much shorter.
 const MAX_SCRIPT: usize = 256 * 1024;
 const MAX_CONFIG: usize = 256 * 1024;
 /// Maximum number of records in a result. A longer list is truncated, and the result reports that.
@@ -48,7 +48,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     )
 }
 
-/// The tool of a dry run: it starts in the mode to which the script has switched.
+/// `conductor_simulate` in a dry run: by default, the simulation starts in the mode to which the
+/// script has switched.
 pub fn simulated(owner: &OwnerHandle, mode: &SimulatedMode) -> Definition {
     let (state, simulated) = ((owner.clone(), mode.clone()), definition(owner));
     let run = |(owner, mode): (OwnerHandle, SimulatedMode), cx: Context, args: Args| async move {

@@ -31,7 +31,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         }))
 }
 
-/// The tool of a dry run: it changes only the mode of the simulator.
+/// `conductor_switch_mode` in a dry run: changes only the mode of the simulator.
 pub fn simulated(owner: &OwnerHandle, mode: &SimulatedMode) -> Definition {
     let (state, simulated) = ((owner.clone(), mode.clone()), definition(owner));
     let run = |(owner, mode): (OwnerHandle, SimulatedMode), cx: Context, args: Args| async move {

@@ -46,7 +46,7 @@ async fn run_reject((): (), cx: Context, args: Args) -> Result<ConfigPlan, ToolE
     plans::reject(&cx.studio, &by, args.channel, args.plan_id, args.reason).await
 }
 
-/// Refuses all callers except a person. A pad may call tools, but must not decide about plans.
+/// Refuses all callers except a person. A mapping may call tools, but must not decide about plans.
 pub(super) fn person(clearance: &Clearance) -> Result<Principal, ToolError> {
     if clearance.principal().is_person() {
         return Ok(clearance.principal().clone());

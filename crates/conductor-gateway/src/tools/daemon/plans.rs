@@ -2,7 +2,7 @@
 //! person applies it. An undo reverts an applied plan.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
-//! `person:` can call, through the control socket.
+//! person can call.
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;

@@ -11,7 +11,12 @@ use std::sync::Arc;
 pub fn add_resources(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogError> {
     let fixed = [
         ("conductor://status", "status", "Daemon, device and configuration state", "conductor_get_status"),
-        ("conductor://config", "config", "config.toml as it is in force", "conductor_get_config"),
+        (
+            "conductor://config",
+            "config",
+            "config.toml on disk, and its parts that are not in force",
+            "conductor_get_config",
+        ),
         ("conductor://devices", "devices", "Ports, gamepads and listeners of the last scan", "conductor_list_devices"),
         ("conductor://trace", "trace", "The last events and their outcomes", "conductor_get_trace"),
         ("conductor://plans", "plans", "Plans with their diff and status", "conductor_list_plans"),

@@ -61,7 +61,7 @@ impl OwnedSurroundings {
     }
 }
 
-/// Reports rows whose action calls a tool that does not exist.
+/// Reports rows whose action calls, with constant arguments, a tool that does not exist.
 fn unserved(config: &Config, studio: &Studio) -> Vec<Diagnostic> {
     let catalog = studio.catalog();
     let modes = config.modes.iter().map(|it| (it.name.as_str(), &it.rows));

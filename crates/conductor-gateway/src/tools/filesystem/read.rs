@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use conductor_core::timestamp::Timestamp;
 use conductor_hosts::files::Files;
 
-/// Longest text in a result, in bytes, including escapes.
+/// Largest value of `limit`.
 const MOST: u64 = 1 << 20;
+/// Value of `limit` if it is absent.
 const USUAL: u64 = 256 * 1024;
 
 #[derive(Deserialize, JsonSchema)]

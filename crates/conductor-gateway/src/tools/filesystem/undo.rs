@@ -1,5 +1,4 @@
-//! Stores file changes for undo. Also contains `filesystem.undo`, which only a person can call,
-//! through the control socket.
+//! Stores file changes for undo. Also contains `filesystem.undo`, which only a person can call.
 //!
 //! A stored change is a record of kind `edit` together with the old bytes. The record is stored in
 //! the same folder as plans and approvals, and is removed after a week.

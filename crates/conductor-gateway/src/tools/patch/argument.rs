@@ -28,7 +28,7 @@ macro_rules! texts {
 }
 
 texts! {
-    /// Id from list_active_patches, or PARENT/BOX.
+    /// Id from list_active_patches; subpatcher: ID/BOX.
     PatchId(length(min = 1, max = 512));
     /// Varname, id or #index@revision.
     ObjectRef(length(min = 1, max = 512));
@@ -164,7 +164,7 @@ impl From<Program> for Format {
     }
 }
 
-/// Whether it is an inlet or an outlet.
+/// Inlet or outlet.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {

@@ -165,7 +165,7 @@ fn exactly_one(arguments: &Value) -> Vec<Violation> {
     let has = |key: &str| arguments.get(key).is_some();
     let violation = |path: &str, message: &str| vec![Violation { path: path.to_owned(), message: message.to_owned() }];
     match (has("command"), has("argv")) {
-        (true, true) | (false, false) => violation("", "give either command or argv, not both"),
+        (true, true) | (false, false) => violation("", "give exactly one of command and argv"),
         (false, true) if has("args") => violation("/args", "args belong to command; argv already contains all words"),
         (true, false) | (false, true) => Vec::new(),
     }
