@@ -117,7 +117,7 @@ mod tests {
         generations.announce_removal();
         generations.announce("x".into());
         assert_eq!(scan(&mut generations, &["early", "x"]), [0, 1]);
-        // The port was removed and returned before this scan, and its announcement arrives after it.
+        // The port was removed and returned before this scan. Its announcement arrives later.
         generations.announce_removal();
         assert_eq!(scan(&mut generations, &["early", "x"]), [0, 1]);
         generations.announce("early".into());
