@@ -38,7 +38,8 @@ impl Simulation {
     }
 }
 
-/// The device of all events before the script names a device.
+/// The device of all events before the script names a device, if the configuration has no input
+/// device.
 const UNNAMED: &str = "sim";
 
 /// Runs an event script against a configuration. After the script, time advances until no deadline

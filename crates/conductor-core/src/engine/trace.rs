@@ -21,7 +21,7 @@ pub enum Outcome {
     NoMatch,
     /// A longer gesture is still possible.
     Deferred,
-    /// A reload or a lost device cancelled the gesture.
+    /// A reload, panic, mute or lost device cancelled the gesture.
     Cancelled,
     /// The condition of the action is false.
     ConditionFalse,
