@@ -26,8 +26,8 @@ pub struct Simulation {
     pub effects: Vec<(Micros, Effect)>,
     /// The names of devices and ports.
     pub slots: Slots,
-    /// Whether the result was truncated, because the script caused more records or effects than
-    /// [`MAX_RECORDS`].
+    /// Whether the result was truncated, because the script caused [`MAX_RECORDS`] records or
+    /// effects.
     pub truncated: bool,
 }
 

@@ -222,7 +222,7 @@ impl Trace {
 pub struct TraceRecord {
     /// The number of the record.
     pub seq: u64,
-    /// Microseconds since the start of the daemon.
+    /// Microseconds since the daemon or simulation started.
     pub at_us: u64,
     /// The device alias or port name.
     pub device: String,
