@@ -60,7 +60,7 @@ export const OUTCOMES = {
   fired: { word: 'fired', kind: 'good', help: 'the action was performed' },
   no_match: { word: 'no match', kind: '', help: 'no mapping uses this event' },
   deferred: { word: 'waits', kind: 'accent', help: 'a longer gesture is still possible' },
-  cancelled: { word: 'cancelled', kind: 'warn', help: 'a reload or a lost device cancelled the gesture' },
+  cancelled: { word: 'cancelled', kind: 'warn', help: 'a reload, a panic, a mute or a lost device cancelled the gesture' },
   condition_false: { word: 'condition', kind: 'warn', help: 'the condition of the action is false' },
   muted: { word: 'muted', kind: 'warn', help: 'the device is muted' },
   tainted: { word: 'needs a person', kind: 'warn', help: 'the action needs a person’s input, but another source caused the event' },

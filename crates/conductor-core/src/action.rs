@@ -194,7 +194,7 @@ pub enum MidiOut {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names explain themselves")]
 pub enum Velocity {
-    /// The velocity of the trigger; 100 if the trigger has no velocity.
+    /// The velocity of the trigger; 100 if the trigger has no velocity. In a note-off, always 0.
     Trigger,
     Fixed(u8),
     Linear {
@@ -238,13 +238,13 @@ pub struct Transform {
     pub note_offset: i8,
     /// The curve for velocity or value.
     pub curve: Option<Curve>,
-    /// A lookup table of 128 values.
+    /// A lookup table of 128 values; overrides `curve`.
     pub lut: Option<Vec<u8>>,
     /// The factor for velocity or value.
     pub velocity_scale: Option<f64>,
     /// Added to velocity or value after scaling.
     pub velocity_offset: i8,
-    /// Whether the value is subtracted from 127.
+    /// Whether the value is subtracted from 127 (pitch bend: from 16383).
     pub invert_value: bool,
 }
 

@@ -192,7 +192,7 @@ impl Template {
             .collect()
     }
 
-    /// The values of the slots in the words of a matching command line.
+    /// The values of the slots in `words`, the arguments of a matching command line.
     pub fn values(&self, words: &[String]) -> Map<String, Value> {
         let slots = self.words.iter().zip(words).filter_map(|(word, given)| match word {
             Word::Fixed(_) => None,

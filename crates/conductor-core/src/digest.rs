@@ -10,9 +10,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The largest integer up to which a double represents every integer exactly. Canonical JSON
-/// converts numbers to doubles, so two larger integers could have the same hash, and an approval
-/// for the first would also allow the second.
+/// 2^53 - 1. Canonical JSON converts numbers to doubles, and two larger integers can become the
+/// same double. They would have the same hash, so an approval for the first would also allow the
+/// second.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 /// Deepest nesting of arguments that are hashed.
@@ -45,7 +45,7 @@ impl Digest {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// HMAC-SHA256 with a key of any length.
+    /// HMAC-SHA256 of the joined parts, with a key of any length.
     pub fn hmac(key: &[u8], parts: &[&[u8]]) -> Self {
         let mut block = [0; 64];
         match block.get_mut(..key.len()) {
@@ -159,7 +159,7 @@ serde_as_text!(Digest);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum NotCanonical {
-    /// The integer exceeds [`MAX_INTEGER`].
+    /// The absolute value of the integer exceeds [`MAX_INTEGER`].
     #[error("{pointer}: integers must be within +-9007199254740991, got {given}; send larger ones as a string")]
     IntegerTooLarge { pointer: String, given: String },
     /// The nesting exceeds [`MAX_DEPTH`].
@@ -174,8 +174,9 @@ pub fn canonical(value: &Value) -> Result<Vec<u8>, NotCanonical> {
     Ok(serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
 
-/// Refuses a value that cannot be hashed safely: it contains an integer above [`MAX_INTEGER`], or
-/// is nested deeper than [`MAX_DEPTH`]. The pipeline also checks arguments with this function.
+/// Refuses a value that cannot be hashed safely: it contains an integer whose absolute value
+/// exceeds [`MAX_INTEGER`], or is nested deeper than [`MAX_DEPTH`]. The pipeline also checks
+/// arguments with this function.
 pub fn check(value: &Value) -> Result<(), NotCanonical> {
     fn walk(value: &Value, depth: usize, path: &mut Vec<String>) -> Result<(), NotCanonical> {
         match value {

@@ -93,7 +93,7 @@ pub struct Counters {
 /// quarter as many running actions.
 const ROOM: usize = 256;
 
-/// The reason in the trace for an event that is no longer forwarded.
+/// The reason in the trace for an event whose message is not sent on.
 const TOO_FAR: &str = "the event was already forwarded max_route_depth times";
 
 /// The error for a mode name that the configuration does not contain.
@@ -170,7 +170,7 @@ struct Context {
     gesture: &'static str,
     press: Option<PressInfo>,
     device: DeviceSlot,
-    /// The MIDI message that a `Forward` action sends.
+    /// The event, which a `Forward` action sends; absent for routes.
     body: Option<Body>,
     trail: Trail,
     values: Placeholders,
@@ -439,7 +439,8 @@ impl Engine {
                 self.note_press(&press, Outcome::Deferred, "a longer gesture is still possible");
             }
             GestureEvent::Cancelled { press } => {
-                self.note_press(&press, Outcome::Cancelled, "a reload or the loss of the device cancelled the press");
+                let reason = "a reload, a panic, a mute or the loss of the device cancelled the press";
+                self.note_press(&press, Outcome::Cancelled, reason);
             }
             GestureEvent::Unmatched { press } => {
                 self.note_press(&press, Outcome::NoMatch, "");

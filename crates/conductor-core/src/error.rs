@@ -17,8 +17,8 @@ use crate::timestamp::Timestamp;
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident $name:literal $http:literal $number:literal $audit:ident $counts:literal $hint:literal;)+) => {
         named_enum! {
-            /// Every error code that a caller can receive. Each listener has an exhaustive match
-            /// over the codes, so that a new code cannot be forgotten there.
+            /// Every error code that a caller can receive. A match over the codes lists all of
+            /// them, so that a new code cannot be forgotten there.
             #[derive(PartialOrd, Ord)]
             pub enum Code { $($(#[$doc])* $code = $name,)+ }
         }

@@ -68,7 +68,7 @@ impl Taint {
             Taint::Virtual => {
                 "any program can send to this port; if only a person plays the device, set trusted = true on it"
             }
-            Taint::Network | Taint::Tool => "the event was not caused by a person's input",
+            Taint::Network | Taint::Tool => "the event came over the network or was not caused by a person's input",
         }
     }
 }

@@ -38,8 +38,7 @@ const PAINT_US: u64 = 25_000;
 /// messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device. The message is never treated as a person's input: if the
-/// port leads back to us, the message must arrive as a tainted event.
+/// A message that sets a light, ring or fader of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     pub port: DeviceSlot,

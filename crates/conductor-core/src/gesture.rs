@@ -85,7 +85,7 @@ pub enum GestureEvent {
     Unmatched { press: PressInfo },
     /// The key was released. Every note and key that this press holds ends.
     Up { press: PressInfo },
-    /// A reload or the loss of its device cancelled the press.
+    /// A reload, a panic, a mute or the loss of its device cancelled the press.
     Cancelled { press: PressInfo },
 }
 
@@ -170,11 +170,12 @@ struct Press {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Chord,
-    /// A long press or a double tap is still possible.
+    /// A long press or a double tap is still possible, or the press is a long press.
     Waiting,
     /// The press has fired, or no rule matches it. Only its release is still expected.
     Settled,
-    /// The press became a long press, a double tap or a chord. Its release fires no rule.
+    /// The press became part of a double tap or a chord, or was cancelled. Its release fires no
+    /// rule.
     Taken,
 }
 
@@ -285,8 +286,8 @@ impl Gestures {
         }
     }
 
-    /// Cancels pending gestures because of a reload. The presses of held keys are kept, so that a
-    /// release still ends held notes and keys.
+    /// Cancels pending gestures because of a reload or a panic. The presses of held keys are kept,
+    /// so that a release still ends held notes and keys.
     pub fn cancel_pending<T>(&mut self, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             self.take_back(index, cx);

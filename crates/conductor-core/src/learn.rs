@@ -70,7 +70,7 @@ pub struct Report {
     /// Confidence and reason of each suggestion.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub suggestion_info: Vec<Value>,
-    /// Whether the session had expired before it was stopped.
+    /// Whether the session had ended before it was stopped.
     pub expired: bool,
 }
 
@@ -117,8 +117,8 @@ pub struct Learned {
 }
 
 impl Learn {
-    /// Starts a session, or extends the running session. An expired session is replaced. `client`
-    /// is the connection of the caller, if there is one.
+    /// Starts a session, or extends the running session. A session that has ended is replaced.
+    /// `client` is the connection of the caller, if there is one.
     pub fn start(
         &mut self,
         timeout_ms: u32,

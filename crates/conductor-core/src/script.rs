@@ -237,7 +237,8 @@ impl Journal {
         &self.begin
     }
 
-    /// The id under which the plan of the script is stored, if the script has returned.
+    /// The id under which the plan of the script is stored, if the script has returned and has a
+    /// plan.
     pub fn plan(&self) -> Option<Uuid> {
         self.plan
     }

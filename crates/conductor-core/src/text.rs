@@ -38,8 +38,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The longest prefix of at most `bytes` bytes that ends between characters. A shortened text ends
-/// in `…`.
+/// The longest prefix of at most `bytes` bytes that ends between characters. After the prefix, a
+/// shortened text has a `…`, which is not counted.
 pub fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -48,8 +48,8 @@ pub fn cut(text: &str, bytes: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Shortens a text to `characters` characters: two thirds from its start and one third from its
-/// end. Between them is the number of characters that were left out.
+/// Keeps `characters` characters of a longer text: two thirds from its start and one third from its
+/// end. Between them is a note with the number of characters that were left out.
 pub fn middle(text: &str, characters: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= characters {

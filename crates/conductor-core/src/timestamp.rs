@@ -1,7 +1,6 @@
 //! A wall-clock time in milliseconds, and its RFC 3339 form.
 //!
-//! Not here: reading a clock, time zones, leap seconds. Monotonic time is a plain `u64` of
-//! milliseconds.
+//! Not here: reading a clock, time zones, leap seconds, monotonic time.
 
 use std::fmt;
 use std::str::FromStr;

@@ -53,7 +53,7 @@ pub fn rank(query: &str, tools: &[ToolText<'_>]) -> Vec<usize> {
     scored.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// Whether the query is the name of the tool, in the dotted or the safe form.
+/// Whether the query is the name of the tool, with dots or with underscores in their place.
 fn is_name(asked: &str, name: &str) -> bool {
     asked == name || asked == name.replace('.', "_")
 }

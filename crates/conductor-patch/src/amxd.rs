@@ -27,10 +27,10 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmxdError {
     /// The file does not start with the header of a device.
-    #[error("not an .amxd file: the header does not start with `ampf` or does not contain `mx@c`")]
+    #[error("not an .amxd file: it does not start with the header of a Max for Live device")]
     Header,
-    /// The header states a JSON length that exceeds the file.
-    #[error("the header states {stated} bytes of JSON, but the file contains only {held}")]
+    /// The header states a JSON length that does not fit the file.
+    #[error("the header states a JSON length of {stated} bytes, which does not fit the {held} bytes after the header")]
     Length {
         /// Length in the header.
         stated: usize,

@@ -96,8 +96,9 @@ pub fn diff(before: &Document, after: &Document, context: usize) -> Diff {
     found
 }
 
-/// Maximum number of lines between the equal lines at the start and at the end. Above this limit a
-/// line diff is too slow, so the diff consists of one removed block and one added block.
+/// Maximum number of lines between the equal lines at the start and at the end, in the shorter of
+/// both texts. Above this limit a line diff is too slow, so the diff consists of one removed block
+/// and one added block.
 const MOST_LINES: usize = 20_000;
 
 fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {

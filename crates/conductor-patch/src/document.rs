@@ -92,10 +92,10 @@ pub enum OpenError {
         /// The line at which the limit was exceeded.
         line: usize,
     },
-    /// Too many boxes and cords.
-    #[error("the file contains more than {limit} boxes and cords")]
+    /// Too many boxes and cords (Max) or statements (Pd).
+    #[error("the file contains more than {limit} boxes and cords (Max) or statements (Pd)")]
     TooManyItems {
-        /// Maximum number of boxes and cords.
+        /// Maximum number of boxes and cords, or of statements.
         limit: usize,
     },
     /// The text is not JSON.
@@ -201,7 +201,7 @@ impl Document {
         })
     }
 
-    /// A new, empty patch.
+    /// A new, empty patch. For `Maxhelp` and `Amxd`, the patch has the format `Maxpat`.
     pub fn create(format: Format) -> Document {
         let text = if format.is_pd() { NEW_PD } else { NEW_MAX };
         let format = if format.is_pd() { Format::Pd } else { Format::Maxpat };
@@ -239,7 +239,7 @@ impl Document {
         self.format
     }
 
-    /// The name of the file's JSON style.
+    /// The name of the file's JSON style; `pd` for Pd.
     pub fn style_name(&self) -> &'static str {
         if self.format.is_pd() { "pd" } else { self.style.name() }
     }
@@ -399,7 +399,7 @@ impl<'a> View<'a> {
         &self.id
     }
 
-    /// Boxes in file order, front to back; the position of a box is its index.
+    /// Boxes in file order (in Max, front to back); the position of a box is its index.
     pub fn boxes(&self) -> impl Iterator<Item = BoxView<'a>> + use<'a> {
         let view = self.clone();
         self.canvas.faces().map(move |(slot, face)| BoxView { view: view.clone(), slot, face })
@@ -543,7 +543,7 @@ impl<'a> BoxView<'a> {
         BoxId(self.slot)
     }
 
-    /// Key of the box: its id in the file when that id is unique, else `~n`.
+    /// Key of the box: its id in the file when that id is unique and contains no `/`, else `~n`.
     pub fn key(&self) -> &'a str {
         &self.face.key
     }

@@ -34,8 +34,8 @@ pub struct Edit {
 /// The box that an edit changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// By name: a varname, else a key, else the handle (`$x`) of a box that an earlier edit of the
-    /// same list added.
+    /// By name: the handle (`$x`) of a box that an earlier edit of the same list added, else a
+    /// varname, else a key.
     Named(String),
     /// By address.
     Box(BoxId),

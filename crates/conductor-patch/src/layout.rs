@@ -99,7 +99,7 @@ pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>,
         }
         (x, y, _) => (Point::new(x.unwrap_or(50.0).max(0.0), y.unwrap_or(50.0).max(0.0)), "at the requested point"),
     };
-    // A place is free if every box is farther away than the gap, horizontally or vertically.
+    // A place is free if every box is at least the gap away, horizontally or vertically.
     let free = |x: f64, y: f64| {
         if x < 0.0 || y < 0.0 {
             return false;

@@ -365,7 +365,9 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord leads to the missing box {name:?}; it is kept and marked as dangling"),
+                        format!(
+                            "a cord is connected to the missing box {name:?}; the cord is kept and marked as dangling"
+                        ),
                         Some(&name),
                     );
                 }
@@ -380,7 +382,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord is connected to {side} {port} of {name}, which has fewer {side}s; it is marked as dangling"),
+                        format!("a cord is connected to {side} {port} of {name}, which has fewer {side}s; the cord is marked as dangling"),
                         Some(&name),
                     );
                 }

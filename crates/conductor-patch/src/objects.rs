@@ -502,8 +502,8 @@ pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, 
     }
 }
 
-/// The three names most similar to `name` by edit distance, most similar first. Names without
-/// similarity are left out.
+/// At most three names, those most similar to `name` by edit distance, most similar first. Names
+/// without similarity are left out.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let folded = |text: &str| text.chars().take(64).map(|it| it.to_ascii_lowercase()).collect::<Vec<char>>();
     let wanted = folded(name);

@@ -150,8 +150,8 @@ impl Patch {
         self.run(edits, label, expected_revision, false)
     }
 
-    /// Applies edits as part of the newest step, for example the values that a knob sends while a
-    /// person turns it.
+    /// Applies edits as part of the newest step if it has the same label, else as a new step. Used
+    /// for the values that a knob sends while a person turns it.
     pub fn extend(&mut self, edits: &[Edit], label: &str) -> Result<Revised, PatchError> {
         self.run(edits, label, None, true)
     }

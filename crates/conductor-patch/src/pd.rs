@@ -290,7 +290,10 @@ impl Level {
                 if end.slot.is_none() {
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        format!("a cord leads to the missing box {}; it is kept and marked as dangling", end.name),
+                        format!(
+                            "a cord is connected to the missing box {}; the cord is kept and marked as dangling",
+                            end.name
+                        ),
                     );
                     diagnostic.subject = Some(end.name.to_string());
                     push(diagnostics, diagnostic);

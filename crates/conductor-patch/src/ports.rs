@@ -1,7 +1,8 @@
 //! Inlet and outlet counts of a box, and their reliability.
 //!
-//! Order of precedence: the file, then an embedded patcher or a registered abstraction, then the
-//! rule table.
+//! Order of precedence: the counts in the file, then an embedded patcher, then the patch file
+//! that a bpatcher, `poly~` or `pfft~` box names, then the rule table, then an abstraction with
+//! the name of the class.
 
 use std::sync::Arc;
 

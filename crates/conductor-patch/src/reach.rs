@@ -107,14 +107,14 @@ pub struct Reaching {
     pub driving: Vec<DrivingBox>,
     /// Names by which the boxes in `boxes` and `driving` receive messages from outside.
     pub hears: BTreeSet<String>,
-    /// Names of patch files that the patch loads.
+    /// The words of boxes that load code or are unknown: names of files that the patch may load.
     pub files: BTreeSet<String>,
     /// Folders that the patch declares.
     pub folders: BTreeSet<String>,
     /// Whether the patch sends to names. If so, its reach depends on its environment.
     pub names: bool,
-    /// A fingerprint of the boxes, their contents and their cords. It does not depend on positions,
-    /// and is empty when no box has reach.
+    /// A fingerprint of the boxes, their contents and their cords. It depends on positions only
+    /// where they decide the order of inlets, outlets or messages. Empty when no box has reach.
     pub print: Vec<u8>,
 }
 

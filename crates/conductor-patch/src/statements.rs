@@ -10,7 +10,7 @@ use crate::{objects, pd};
 
 impl BoxView<'_> {
     /// Pd: the atoms after the coordinates of the box, without the width in characters (`, f N`).
-    /// For a box without coordinates, all atoms.
+    /// For a box without coordinates, all atoms after its kind.
     pub fn pd_atoms(&self) -> Vec<String> {
         let placed = !matches!(self.native_class(), Some("array" | "scalar"));
         pd::words(self.pd_statement())

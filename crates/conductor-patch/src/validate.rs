@@ -101,7 +101,7 @@ pub struct Finding {
     pub at: Option<Point>,
     /// Size of the fault: an area in square pixels for overlaps, else a length in pixels.
     pub amount: f64,
-    /// The area of an overlap.
+    /// The area of an overlap, or the rectangle of the box that a cord crosses.
     pub bounds: Option<Rect>,
 }
 

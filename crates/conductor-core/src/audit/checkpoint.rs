@@ -34,7 +34,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// One line of `checkpoints.jsonl` with a valid signature.
+/// The content of one line of `checkpoints.jsonl`, without its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     pub log_id: Uuid,

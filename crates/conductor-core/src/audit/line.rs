@@ -60,7 +60,7 @@ impl Chain {
         self.next.checked_sub(1).zip(self.prev)
     }
 
-    /// Appends the line of the record, including its newline, to `out`.
+    /// Appends the line of the record, including its newline, to `out`. Returns its number.
     pub fn append(&mut self, stamp: &Stamp, entry: &Entry, out: &mut Vec<u8>) -> Seq {
         let start = out.len();
         let mut fields = Fields::begin(out, self.next);

@@ -230,7 +230,8 @@ impl Entry {
         }
     }
 
-    /// Whether the record is published to a witness: every record except the outcome of a read.
+    /// Whether the record is published to a witness: every record except the outcome of a read or
+    /// of a call to an unknown tool.
     pub fn is_published(&self) -> bool {
         match self {
             Self::Outcome(call, _) => call.tier.is_some_and(|it| it != Tier::ReadOnly),

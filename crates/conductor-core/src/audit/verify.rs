@@ -42,7 +42,7 @@ named_enum! {
         Forked = "FORKED",
         /// The end of the log is missing.
         Truncated = "TRUNCATED",
-        /// The last line is incomplete.
+        /// The last line is incomplete, or the last segment is empty.
         Torn = "TORN",
         /// Nothing is wrong.
         Intact = "INTACT",

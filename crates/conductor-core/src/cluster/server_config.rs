@@ -1,7 +1,8 @@
 //! The streams of a NATS server for several rigs, and the server's configuration file.
 //!
-//! Each rig may write only to its own subjects, and no rig may use the API of streams. The
-//! administrator's key can create streams, but not change or delete them.
+//! Each rig may write only to its own subjects and to the decisions that it may make. No rig may
+//! create, change or delete a stream. The administrator's key can create streams, but not change or
+//! delete them.
 
 use std::fmt::Write as _;
 
@@ -92,8 +93,8 @@ pub fn permissions(rig: &ClusterRig) -> (Vec<String>, Vec<String>) {
 pub fn render(server: &Server<'_>) -> String {
     let Server { listen, store, tls, admin, rigs } = server;
     let mut text = String::from(
-        "# Written by `conductor rigs server-config`. Rigs may write only to their own subjects and cannot\n\
-         # use the API of streams. The administrator can create streams, and cannot change or delete them.\n",
+        "# Written by `conductor rigs server-config`. Rigs may write only to their own subjects and to the decisions\n\
+         # that they may make. The administrator can create streams, but not change or delete them.\n",
     );
     let quoted = |it: &str| Value::from(it).to_string();
     let list = |items: &[String]| items.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(", ");

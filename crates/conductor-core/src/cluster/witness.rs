@@ -14,7 +14,8 @@ use crate::audit::line::{self, Head, Seq};
 use crate::audit::verify::{Fault, Verdict};
 use crate::digest::Digest;
 
-/// Whether a record of the log is published: every record except the outcome of a read.
+/// Whether a record of the log is published: every record except the outcome of a read or of a call
+/// to an unknown tool.
 pub fn is_published(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -154,11 +155,12 @@ pub struct Compared {
     pub records: u64,
     /// Number of checkpoints in the witness.
     pub checkpoints: u64,
-    /// Number of records that were published twice.
+    /// Number of records that were published twice or out of order.
     pub duplicates: u64,
     /// Number of records with the same hash in the log and in the witness.
     pub equal: u64,
-    /// Number of records after the last published one.
+    /// Number of records after the last record in the witness, without those that are never
+    /// published.
     pub unpublished: u64,
     /// The last record in the witness.
     pub last: Option<Seq>,
@@ -231,7 +233,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// A log of `count` records, and its lines.
+    /// The id of a log, and the lines of its `count` records. `salt` changes the events up to
+    /// record `salt`.
     fn log(id: u128, count: u64, salt: u64) -> (Uuid, Vec<Vec<u8>>) {
         let log_id = Uuid::from_u128(id);
         let mut chain = Chain::start();

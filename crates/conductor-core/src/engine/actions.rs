@@ -160,7 +160,8 @@ impl Engine {
         }
     }
 
-    /// Called when the pipeline has answered a call. Continues the sequence of the call.
+    /// Called when the pipeline has answered a call. The action that made the call continues, even
+    /// if the call failed (`ok` is false).
     pub fn call_done(&mut self, ticket: CallTicket, ok: bool, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         if ok {
@@ -254,8 +255,8 @@ impl Engine {
                         continue;
                     };
                     if *delay_ms > 0 && !paused {
-                        // The condition is checked again after the pause. If the key was released
-                        // during the pause, the repetition ends.
+                        // `while_held` is checked after the pause: if the key was released during
+                        // the pause, the repetition ends.
                         run.lists.stack.push(Frame::Repeat { node, left, paused: true });
                         return Step::Wait(*delay_ms);
                     }

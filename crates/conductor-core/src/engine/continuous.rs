@@ -1,6 +1,7 @@
 //! Continuous bindings: a source (a knob, fader or stick) sets the value of a target. The binding's
-//! `Glue` describes the stages in between (dead zone, curve, steps, throttle). The stages run in a
-//! fixed order, and the last value is always sent.
+//! `Glue` describes the stages in between, which run in this order: input range, dead zone,
+//! inversion, curve, steps, takeover, hysteresis, throttle, output range. The throttle delays the
+//! last value of a movement, but does not drop it.
 
 use super::curves;
 use crate::event::{Body, Micros, Trail};

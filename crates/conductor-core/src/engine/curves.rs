@@ -50,7 +50,7 @@ pub fn velocity(map: Velocity, pressed: Option<u8>) -> u8 {
 }
 
 /// Applies a transform to a message: curve or lut, scale, offset, invert, clamp. Returns `None` if
-/// the resulting note is not a MIDI note.
+/// the resulting note is not a MIDI note, and for gamepad and OSC events.
 pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
     let channel = |own: u8| transform.channel.unwrap_or(own);
     let note = |own: u8| match transform.note {

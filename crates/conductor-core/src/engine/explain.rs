@@ -148,9 +148,9 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
             candidates.push((row.map(|it| it.rank), candidate));
         }
     }
-    // Sort matching rules before all other rules. Each of the two groups is in this order: rules of
-    // the current mode and global rules, rules of other modes, rows without a rank. Precedence
-    // decides the order of the remaining rules. Rows without a rank are not in the compiled tables.
+    // Sort matching rules before all other rules. Each of these two groups is in this order: rules
+    // of the current mode and global rules; rules of other modes; rows without a rank, which are
+    // not in the compiled tables. Rules that are equal in this order are sorted by precedence.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();

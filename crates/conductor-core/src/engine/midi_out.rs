@@ -1,5 +1,5 @@
-//! MIDI output. Mappings, routes and bindings send every message with [`Engine::send`]. Notes and
-//! pedals are entered in the ledger, so that they always end.
+//! MIDI output of mappings, routes and bindings. Notes and pedals are entered in the ledger, so
+//! that they always end.
 
 use super::effect::Effect;
 use super::ledger::{Held, Owner};
@@ -101,8 +101,8 @@ impl Engine {
         }
     }
 
-    /// Sends a sustain pedal message. The pedal stays down until it is released or its device is
-    /// lost.
+    /// Sends a sustain pedal message. The pedal stays down until it is released, its device is lost
+    /// or muted, or its mapping is removed.
     pub(super) fn pedal(
         &mut self,
         port: DeviceSlot,
@@ -121,8 +121,8 @@ impl Engine {
         }
     }
 
-    /// Sends a MIDI message; every MIDI message is sent here. `trail` is the trail of the event
-    /// that caused the message.
+    /// Sends a MIDI message that was caused by an event with this trail. Only the ledger sends its
+    /// note-offs and pedal releases itself.
     pub(super) fn send(&mut self, port: DeviceSlot, message: Body, trail: Trail, out: &mut Vec<Effect>) {
         self.guard(port, &message);
         if let Body::Cc { channel, controller: 98..=101, .. } = message {

@@ -40,8 +40,8 @@ impl Engine {
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
-    /// Replaces the configuration. Pending gestures are cancelled. A note or key stays held only if
-    /// its mapping is unchanged.
+    /// Replaces the configuration. Pending gestures and running actions are cancelled. A note or
+    /// key of a mapping stays held only if the mapping is unchanged.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// Called when a device is disconnected. Ends all notes and keys that the device holds, and
-    /// cancels its gestures and actions.
+    /// cancels its gestures. Running actions continue.
     pub fn device_lost(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.let_go(device, out);
@@ -99,7 +99,8 @@ impl Engine {
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
-    /// Mutes or unmutes a device. Muting releases all notes and keys that the device holds.
+    /// Mutes or unmutes a device. Muting ends all notes and keys that the device holds, and cancels
+    /// its gestures.
     pub fn set_muted(&mut self, device: DeviceSlot, muted: bool, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         if muted {
@@ -156,7 +157,8 @@ impl Engine {
         self.hold(connection, port, message, Taint::Tool, now);
     }
 
-    /// Records the notes of a connection, so that they end when the connection closes.
+    /// Records the notes that a person sent over a connection, so that they end when the connection
+    /// closes.
     pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.hold(connection, port, message, Taint::Clean, now);
     }

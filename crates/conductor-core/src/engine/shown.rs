@@ -61,8 +61,8 @@ impl Engine {
     }
 
     /// The value of a continuous binding, 0..=1, and the taint of the event that last changed it.
-    /// `None` until the first change. If several bindings have this id, the binding of the current
-    /// mode is used.
+    /// `None` until the first change. If several bindings have this id, a binding that is active in
+    /// the current mode is used, else the first.
     pub fn binding_value(&self, id: &str) -> Option<(f64, Taint)> {
         let named = || self.tables.bindings.iter().zip(&self.bindings).filter(|it| &*it.0.id == id);
         let active = named().find(|it| it.0.mode.is_none_or(|mode| mode == self.mode));

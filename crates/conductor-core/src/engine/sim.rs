@@ -26,8 +26,8 @@ pub struct Simulation {
     pub effects: Vec<(Micros, Effect)>,
     /// The names of devices and ports.
     pub slots: Slots,
-    /// Whether the result was truncated, because the script caused more records or effects than
-    /// [`MAX_RECORDS`].
+    /// Whether the result was truncated, because the script caused [`MAX_RECORDS`] records or
+    /// effects.
     pub truncated: bool,
 }
 
@@ -38,7 +38,8 @@ impl Simulation {
     }
 }
 
-/// The device of all events before the script names a device.
+/// The device of all events before the script names a device, if the configuration has no input
+/// device.
 const UNNAMED: &str = "sim";
 
 /// Runs an event script against a configuration. After the script, time advances until no deadline

@@ -21,7 +21,7 @@ pub enum Outcome {
     NoMatch,
     /// A longer gesture is still possible.
     Deferred,
-    /// A reload or a lost device cancelled the gesture.
+    /// A reload, panic, mute or lost device cancelled the gesture.
     Cancelled,
     /// The condition of the action is false.
     ConditionFalse,
@@ -222,7 +222,7 @@ impl Trace {
 pub struct TraceRecord {
     /// The number of the record.
     pub seq: u64,
-    /// Microseconds since the start of the daemon.
+    /// Microseconds since the daemon or simulation started.
     pub at_us: u64,
     /// The device alias or port name.
     pub device: String,

@@ -456,7 +456,7 @@ impl Engine {
         }
     }
 
-    /// Sends the last value of each binding before the bindings are replaced.
+    /// Sends the delayed value of each binding before the bindings are replaced.
     pub(super) fn flush_all(&mut self, out: &mut Vec<Effect>) {
         for id in 0..self.bindings.len() as u32 {
             self.flush(BindingId(id), out);

@@ -26,8 +26,8 @@ const MEMORY: usize = 4096;
 pub struct Echo {
     window: Micros,
     sent: VecDeque<(Micros, Key)>,
-    /// Set when more messages were sent than can be stored. Until this time every message is
-    /// treated as an echo, so that a flood cannot bypass the check.
+    /// Set when more messages were sent than can be stored. Until this time [`Echo::is_echo`]
+    /// treats every message as an echo, so that a flood cannot bypass the check.
     blind_until: Option<Micros>,
 }
 
@@ -35,7 +35,7 @@ pub struct Echo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Short(Short),
-    /// Length and checksum, because comparing 8 KiB per message would be too slow.
+    /// Length and checksum, because comparing long messages would be too slow.
     SysEx {
         len: usize,
         sum: u64,

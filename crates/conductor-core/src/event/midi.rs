@@ -20,7 +20,7 @@ pub enum Heard<'a> {
     SysEx(&'a [u8]),
 }
 
-/// Counts of bytes that the decoder did not pass on, by reason.
+/// Counts of bytes and messages that the decoder did not pass on, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swallowed {
     /// Active sensing (FE), which devices send every 300 ms.
@@ -82,7 +82,7 @@ impl Decoder {
         Decoder { status: 0, first: None, sysex: SysEx::Outside, buffer, swallowed: Swallowed::default() }
     }
 
-    /// Counts of bytes that were not passed on.
+    /// Counts of bytes and messages that were not passed on.
     pub fn swallowed(&self) -> Swallowed {
         self.swallowed
     }

@@ -248,8 +248,9 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
     Ok(out)
 }
 
-/// Converts every character of the pattern to one position with the positions that may follow it.
-/// Each position matches one character, so a match reads every character of the address once.
+/// Converts the plain characters, wildcards and sets of the pattern to positions, each with the
+/// positions that may follow it. Each position matches one character, so a match reads every
+/// character of the address once.
 fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
     let mut places: Vec<Place> = Vec::new();
     // The pieces are converted from the end, so that the following positions are known: `after` is

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `on:36@100/0` | note-on: note, velocity (default 100), channel (default 0) |
 //! | `off:36` | note-off, velocity (default 0) and channel as above |
-//! | `cc:7=64` `pat:36=90` | controller, pressure of one key; `/channel` may follow here and below |
+//! | `cc:7=64` `pat:36=90` | controller, pressure of one key; `/channel` may follow here and in the next row |
 //! | `pb:8192` `at:90` `pc:5` | pitch bend, channel pressure, program change |
 //! | `down:south` `up:south` | gamepad button |
 //! | `axis:left_x=0.8` `trig:right=0.9` | gamepad stick and trigger |

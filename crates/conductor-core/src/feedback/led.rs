@@ -1,7 +1,7 @@
-//! Calculates the colours of an LED scheme, ten times a second: a pure function of the scheme, the
-//! time and recent hits (pressed pads).
+//! Calculates the colours of an LED scheme: a pure function of the scheme, the time and recent hits
+//! (pressed pads).
 //!
-//! Not here: sending (`feedback`).
+//! Not here: the frame rate and sending (`feedback`).
 
 use crate::config::{Config, Device, Led, LedScheme, Rows};
 use crate::event::{DeviceSlot, Micros, Taint};
@@ -167,8 +167,8 @@ pub fn color(text: &str) -> Rgb {
     WORDS.iter().find(|it| it.0 == text).map_or(UNKNOWN, |it| it.1)
 }
 
-/// Every MIDI device that has an output and pads. The pads come from the device's template, or else
-/// from the notes of its triggers.
+/// Every enabled device that has an output and pads. The pads come from the device's template, or
+/// else from the notes of the triggers that name the device.
 pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices

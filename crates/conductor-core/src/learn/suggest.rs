@@ -1,5 +1,5 @@
-//! Ranks suggestions: gestures of keys, the latest first; then single keys; then all other
-//! controls.
+//! Ranks suggestions: gestures of keys, single keys, velocity ranges, other controls, pressure. In
+//! each of these groups, the latest suggestion comes first.
 //!
 //! Every suggestion is a valid trigger. If it were the only mapping, the same events would fire it.
 

@@ -1,5 +1,5 @@
-//! Compiles a configuration into the dense tables of [`table`](super::table). A configuration is
-//! compiled when it takes effect, never for an event.
+//! Compiles a configuration into the dense tables of [`table`](super::table). The engine compiles a
+//! configuration when it takes effect, not for each event.
 //!
 //! [`trigger_shape`] describes each kind of trigger, [`source_cell`] each kind of source.
 
@@ -348,7 +348,7 @@ impl DeviceTable {
         }
         let start = self.spans.len();
         let mut high = 0u8;
-        // Velocity 0 is a release, and releases are not looked up in this table.
+        // No lookup has velocity 0: a release is looked up with the velocity of its press.
         for run in owners[1..].chunk_by(|a, b| a == b) {
             high += run.len() as u8;
             self.spans.push(Span { high, owner: run[0] });

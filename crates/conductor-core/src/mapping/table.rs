@@ -317,7 +317,8 @@ impl Kind {
 
 pub(super) const CELLS: usize = Kind::SourceOsc as usize + 1;
 
-/// Keys with more rules than this are split by channel and velocity, so that a lookup stays short.
+/// Cells for presses or releases with more rules than this are split by channel and velocity, so
+/// that a lookup stays short.
 pub(super) const CROWDED: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -352,7 +353,7 @@ impl Entry {
 pub struct DeviceTable {
     pub(super) cells: Box<[Cell]>,
     pub(super) entries: Vec<Entry>,
-    /// The press cells with more than `CROWDED` rules, split by channel.
+    /// The cells for presses and releases with more than `CROWDED` rules, split by channel.
     pub(super) crowded: Vec<[ChannelSpans; 16]>,
     /// The spans of the channels that have more than two spans.
     pub(super) spans: Vec<Span>,
@@ -378,8 +379,8 @@ pub(super) struct Span {
 }
 
 impl DeviceTable {
-    /// All rules of a cell in order of precedence. Empty for a crowded press cell, which only
-    /// [`Self::first`] reads.
+    /// All rules of a cell in order of precedence. Empty for a cell that is split; see
+    /// [`Self::first`].
     #[inline]
     pub fn rules(&self, kind: Kind, number: usize) -> &[Entry] {
         match self.cells.get(kind as usize + number) {

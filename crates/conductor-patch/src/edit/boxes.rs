@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Boxes whose text is content, not a class with arguments.
 pub(super) const CONTENT: &[&str] = &["message", "comment", "textedit", "live.comment"];
 
-/// Maximum length of a box's text; Max truncates longer symbols.
+/// Maximum length of a box's text in bytes; Max truncates longer symbols.
 const MAX_TEXT: usize = 32_767;
 
 /// Largest accepted coordinate: far larger than any window, and exact in a 32-bit float.

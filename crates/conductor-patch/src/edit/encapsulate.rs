@@ -287,7 +287,7 @@ impl Transaction<'_> {
         Ok(moved)
     }
 
-    /// The same text, indented by one more level.
+    /// The same text, indented as in a patcher one level deeper.
     fn deeper(&self, chunk: &Chunk) -> Chunk {
         if self.document.format.is_pd() || chunk.len() == 0 {
             return chunk.clone();

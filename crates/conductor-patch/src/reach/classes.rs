@@ -76,7 +76,8 @@ const MAX_REACH: &[(&[Reach], &str)] = &[
     (&[Midi], "noteout ctlout midiout bendout pgmout touchout"),
 ];
 
-/// Keys of a Max box that only affect its appearance and position.
+/// Keys of a Max box that are not part of the fingerprint: appearance, position, id, port counts,
+/// and the embedded patcher, whose boxes have their own entries.
 const COSMETIC: &str = "annotation background bgcolor bgfillcolor border bordercolor bubble color fontface fontname fontsize hidden hint \
     id legacytextcolor linecount numinlets numoutlets outlettype patcher patching_rect presentation \
     presentation_linecount presentation_rect rounded style textcolor textjustification";
@@ -126,7 +127,7 @@ impl Classes {
     }
 }
 
-/// Whether a key of a Max box only affects its appearance or position.
+/// Whether a key of a Max box is not part of the fingerprint.
 pub(super) fn is_cosmetic(key: &str) -> bool {
     COSMETIC.split_ascii_whitespace().any(|it| it == key)
 }

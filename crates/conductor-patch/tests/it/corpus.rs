@@ -1,6 +1,7 @@
 //! Real patch files. `CONDUCTOR_PATCH_CORPUS` names a folder of Max patches, and
 //! `CONDUCTOR_PD_CORPUS` a folder of Pd patches (default: the folders where Debian installs Pd). If
-//! a folder is missing, its tests are skipped with a message.
+//! the first variable is not set, or there are no Pd patches, these files are skipped with a
+//! message.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +83,7 @@ pub fn pd() -> Vec<Sample> {
     found
 }
 
-/// The fixtures of this crate, one per style.
+/// The fixtures of this crate; every style occurs in them.
 pub fn fixtures() -> Vec<Sample> {
     let found = read(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-patch/tests/fixtures")]);
     assert!(found.len() >= 8, "the fixtures are missing");

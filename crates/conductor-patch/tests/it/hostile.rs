@@ -1,5 +1,5 @@
-//! Broken and malicious files: they are refused or opened with a diagnostic, without a panic, and
-//! the memory use is proportional to the file size.
+//! Broken and malicious files: they are refused or opened with a diagnostic, without a panic. Not
+//! here: their memory use (`tests/memory`).
 
 use conductor_patch::{
     AmxdError, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, Limits, NewBox, Op, OpenError, Point,

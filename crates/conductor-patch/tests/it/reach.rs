@@ -202,8 +202,9 @@ fn subpatches_are_followed_both_ways() {
     assert_ne!(print(&two(1, 9)), print(&two(9, 1)));
 }
 
-/// All boxes that can send to a box with reach, with their contents and cords. This function finds
-/// them independently of the product code, by following the cords forward from every box.
+/// All boxes with reach and all boxes that can send to them, with their texts and incoming cords.
+/// This function finds them independently of the product code, by following the cords forward from
+/// every box.
 fn snapshot(document: &Document, found: &Reaching) -> BTreeMap<String, String> {
     type Node = (CanvasId, BoxId, bool);
     let mut next: BTreeMap<String, (Node, Vec<String>)> = BTreeMap::new();

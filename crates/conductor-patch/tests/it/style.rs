@@ -110,7 +110,7 @@ fn a_patcher_without_lists_gets_them() {
     assert_eq!(value["patcher"]["boxes"][0]["box"]["text"], "metro 500");
 }
 
-/// In every style, every kind of small edit changes only a few lines around one place.
+/// In every style, a small edit (move, name, font size) changes at most two lines.
 #[test]
 fn a_small_edit_changes_few_lines() {
     // Devices are skipped: their frame contains a length that changes too, which another test

@@ -314,8 +314,8 @@ fn missing_segments() {
     last.segments.pop();
     assert_eq!(last.verdict(), Verdict::Truncated);
 
-    // The same first segment is missing, but retention recorded its removal, and a checkpoint
-    // covers its last record.
+    // The first segment is missing, but retention recorded its removal, and a checkpoint covers its
+    // last record.
     log.event(EventName::AuditRotated, json!({"removed_through": 1})).checkpoint();
     log.segments.remove(0);
     let report = log.verify();
