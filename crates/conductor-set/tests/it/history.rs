@@ -41,7 +41,7 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     // changes nothing.
     let (seen, bytes) = (set.structure(), small().to_als());
     assert!(set.reload(b"nonsense", 1 << 28).is_err());
-    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("the Set was closed by a failed reload");
+    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("an edit was refused after a failed reload");
     set.reload(&bytes, 1 << 28).expect("reload");
     assert!(!set.is_dirty() && set.undo(1, &free()).expect("undo").count == 0);
     assert!(set.apply(&[delete("track:0")], &guard(b, seen)).is_err());
