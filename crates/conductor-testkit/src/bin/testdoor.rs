@@ -1,9 +1,9 @@
 //! A server process with the daemon's doors and the test tools, and the stdio proxy, for tests with
 //! real clients.
 //!
-//! `testdoor serve HOME [--fixtures] [--client-approves]` opens `mcp.sock` and a free HTTP port, and
+//! `testdoor serve HOME [--fixtures] [--client-approves]` opens `mcp.sock` and a free HTTP port. It
 //! prints this port and the port of the proxy that adds the token. `testdoor proxy HOME [TOOLS...]`
-//! works like `mcp start`, but lists all tools and does not start a daemon.
+//! is like `mcp start`, but lists all tools and does not start a daemon.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a separate program for tests")]
