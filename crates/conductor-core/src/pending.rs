@@ -31,8 +31,8 @@ const MIN_GRANT_MS: u64 = 60_000;
 const KEPT_MS: u64 = 7 * 86_400_000;
 /// Number of applied plans that are kept regardless of age, so that they can be undone.
 const KEPT_PLANS: usize = 100;
-/// Maximum number of other ended records that are kept, so that unanswered requests and plans
-/// cannot fill the disk within a week.
+/// Maximum number of ended records that are kept and cannot be undone, so that unanswered requests
+/// and plans cannot fill the disk within a week.
 const KEPT_ENDED: usize = 500;
 
 /// The state that an approval depends on. An approval is valid only while this state does not
@@ -165,7 +165,7 @@ pub struct Yes {
     /// Whether the tool permits an approval of more than this one call.
     pub grantable: bool,
     /// The tool's default validity of an approval. If absent, the approval is valid until the
-    /// request would have expired.
+    /// request would have expired, but for at least one minute.
     pub grant_ms: Option<u64>,
 }
 

@@ -147,7 +147,7 @@ pub enum PlanError {
     Stale { item: String },
 }
 
-/// The kind of a missing object.
+/// The kind of object that an error names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Mode,
@@ -295,7 +295,7 @@ pub fn draft_token(
     finish(base_text, &before, &result, &after, vec![row])
 }
 
-/// The diagnostics of a text before the change.
+/// The diagnostics and the delays of the file before the change.
 struct Known {
     diagnostics: Vec<Diagnostic>,
     waits: Vec<timing_report::WaitNote>,

@@ -173,8 +173,9 @@ pub enum AskFloor {
     /// Every call needs an approval, regardless of the rules. Used for SysEx, which can rewrite a
     /// device's firmware.
     Always,
-    /// Only a rule for one exact `mapping:` principal can allow a call without approval. Used for
-    /// commands with `effect = "write"`.
+    /// Only a rule for one exact `mapping:` principal, or the tool's own decision
+    /// ([`ByArgs::Allow`]), can allow a call without approval. Used for commands with `effect =
+    /// "write"`.
     UnlessMapping,
     /// The tool decides by the arguments whether a call needs an approval. If it does, no rule, no
     /// grant and no client dialog can replace the approval. Used for edits to a running patch that
@@ -196,7 +197,7 @@ pub struct Subject<'a> {
     /// The normal forms of the arguments; see [`Rule::args`]. Each form replaces some members of
     /// `args`.
     pub forms: &'a [Value],
-    /// Whether the tool needs an approval by default.
+    /// Whether the tool needs an approval by default. If absent, the tier decides.
     pub requires_approval: Option<bool>,
     /// The tool's own decision based on the arguments, if it has one.
     pub by_args: Option<ByArgs>,

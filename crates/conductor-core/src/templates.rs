@@ -1,6 +1,6 @@
 //! Templates of known controllers: matchers for their ports, the names of their controls, and the
-//! colours of their lights. Each template is a file in `templates/`, which names the maker's
-//! document as the source of its numbers.
+//! colours of their lights. Each template is a file in `templates/`, which names the source of its
+//! numbers.
 //!
 //! Not here: finding ports (the daemon), and writing the row of a device (`plan`, from
 //! [`Template::devices_row`]).

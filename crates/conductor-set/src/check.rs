@@ -73,8 +73,8 @@ pub enum Fault {
     },
 }
 
-/// Returns all faults in a document. In Sets older than Live 11, the lengths of slot lists are not
-/// checked.
+/// Returns all faults in a document. The lengths of slot lists are not checked in group tracks and
+/// in Sets older than Live 11.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();
     let next = doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
@@ -113,7 +113,7 @@ fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>
     }
 }
 
-/// Adds the faults that can be found within one track.
+/// Adds the faults of one track: in its slot lists, its group and the ids of its notes.
 fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
     let Some(track) = doc.tracks().find(|t| t.chunk == chunk) else {
         return;

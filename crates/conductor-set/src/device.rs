@@ -241,7 +241,8 @@ pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
     out
 }
 
-/// The class name of a device. A name that a person gave to the device is ignored.
+/// The name of the type of a device in Live, or of the plug-in. A name that a person gave to the
+/// device is ignored.
 pub(crate) fn class_name(device: El<'_>) -> String {
     let plugin = || {
         let desc = device.child("PluginDesc")?.children().next()?;

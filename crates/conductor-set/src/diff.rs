@@ -1,5 +1,5 @@
-//! Compares two Sets and lists the differences as edits. Not here: a text diff. Changes that no
-//! edit can express are reported as `other` without details.
+//! Compares two Sets and lists the differences as edits. Changes that no edit can express are
+//! reported as `other`. Not here: a text diff.
 
 use crate::clip::Clip;
 use crate::device::{FoundParam, class_name};

@@ -89,7 +89,8 @@ pub struct Schema {
     pub creator: String,
     /// `MinorVersion`, for example `12.0_12049`.
     pub minor_version: String,
-    /// The generation of the file format, derived from the two versions.
+    /// The generation of the file format, derived from the attributes `MajorVersion` and
+    /// `MinorVersion`.
     pub family: Family,
 }
 

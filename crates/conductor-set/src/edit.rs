@@ -301,7 +301,7 @@ pub struct Deleted {
     pub shifted: bool,
 }
 
-/// An outcome with its warnings.
+/// The outcome of one edit, with the changed objects and the warnings.
 pub(crate) struct Done {
     outcome: Outcome,
     changed: Vec<PathId>,

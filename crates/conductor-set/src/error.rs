@@ -112,8 +112,9 @@ pub enum LiveError {
     /// A document does not support the operation.
     #[error("{}{reason}", subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default())]
     Unsupported { subject: Option<String>, reason: String, instead: String, elsewhere: Elsewhere },
-    /// The edited text failed the consistency check; nothing was changed.
-    #[error("the result of the edit failed a consistency check: {reason}")]
+    /// This crate has a bug, for example an edit whose result fails the consistency check. Nothing
+    /// was changed.
+    #[error("an internal consistency check failed: {reason}")]
     Broken { reason: String },
 }
 

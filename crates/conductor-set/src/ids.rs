@@ -31,8 +31,8 @@ impl Document {
     }
 }
 
-/// Assigns new ids to a clone, starting at `next`, and points its envelopes at the new ids. Removes
-/// the `LomId` handles of Live's object model.
+/// Assigns new ids to a clone, starting at `next`, and points its envelopes at the new ids. Sets
+/// the `LomId` handles of Live's object model to 0.
 pub(crate) fn renumber(text: &str, next: &mut u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let mut splices = Splices::default();

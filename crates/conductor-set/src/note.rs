@@ -115,8 +115,7 @@ impl Note {
         if self.pitch > 127 {
             return Err(format!("pitch must be 0 to 127, not {}", self.pitch));
         }
-        // Above this limit a position is not exact to a thousandth of a beat. Real Sets are much
-        // shorter.
+        // Real Sets are much shorter than this limit.
         range("startTime", self.start_time, 0.0, 1e9)?;
         range("duration", self.duration, 0.0, 1e9)?;
         if self.duration == 0.0 {

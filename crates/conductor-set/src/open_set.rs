@@ -35,7 +35,8 @@ pub struct Guard {
 pub struct Applied {
     /// One outcome per edit.
     pub outcomes: Vec<Outcome>,
-    /// Number of new undo entries: 1, or 0 for a preview or when nothing changed.
+    /// Number of new undo entries: 1; 0 for a preview, for an extended entry, or when nothing
+    /// changed.
     pub undo_steps: u32,
     /// The new revision; for a preview, the revision that the edits would create.
     pub revision: Revision,

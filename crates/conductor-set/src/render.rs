@@ -2,7 +2,8 @@
 //! reading and writing files.
 //!
 //! Only clips that the document describes completely can be rendered: unwarped, at their original
-//! pitch, at a constant tempo. The track's mixer and devices are not applied.
+//! pitch, without clip envelopes, at a constant tempo. The track's mixer and devices are not
+//! applied.
 
 use crate::clip::{Clip, file_path};
 use crate::device::envelope;

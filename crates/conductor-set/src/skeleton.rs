@@ -1,5 +1,5 @@
-//! Built-in Sets, tracks and clips. They are used if a document has no track or clip to clone.
-//! Their text is in `skeleton.txt`.
+//! Built-in Sets, tracks and clips. A built-in track or clip is used if a document has none to
+//! clone. The texts are in `skeleton.txt`.
 //!
 //! Not here: inserting a new track into a Set, which works like inserting a clone.
 

@@ -436,8 +436,8 @@ impl Splices {
         }
     }
 
-    /// Inserts `child` as child number `index` of `parent`, on its own line. The first line of
-    /// `child` has no indentation.
+    /// Inserts `child` as child number `index` of `parent`, or as the last child if there are fewer
+    /// children, on its own line. The first line of `child` has no indentation.
     pub fn insert_child(&mut self, parent: El<'_>, index: usize, child: &str, unit: &str, newline: &str) {
         let inner = format!("{}{unit}", parent.indent());
         if parent.children().next().is_none() {
@@ -482,7 +482,8 @@ fn emptied(el: El<'_>) -> String {
     out
 }
 
-/// Applies replacements; `None` when two of them overlap or one is outside the text.
+/// Applies replacements that are sorted by position; `None` when two of them overlap or one is
+/// outside the text.
 pub(crate) fn splice(text: &str, splices: &[Splice]) -> Option<String> {
     let grown: usize = splices.iter().map(|s| s.with.len()).sum();
     let mut out = String::with_capacity(text.len() + grown);

@@ -3,10 +3,10 @@
 
     report.py [quick]
 
-Every benchmark compares Conductor with a peer in the same run, and prints a table. The page contains
-these tables, the growth curves as plots, and a description of the machine. A line of a table that
-names a missed goal (in capitals) is listed at the top, and so is a benchmark that failed; the exit
-code is then 1. `quick` measures less, prints the page and leaves docs/ unchanged.
+A benchmark that has a peer measures Conductor and the peer in the same run. The page contains the
+output of the benchmarks, the growth curves as plots, and a description of the machine. A line that
+names a missed goal (in capitals) is listed at the top, and so is a benchmark that failed. The exit
+code is 1 only if a benchmark failed. `quick` measures less, prints the page and leaves docs/ unchanged.
 """
 
 import json

@@ -4,7 +4,7 @@
     soak.py BINARY HOURS FOLDER
 
 The load is 2,000 events and 200 calls a second, with reloads, mode changes and a device that is
-muted and unmuted. Writes soak.json and soak.svg into FOLDER. Fails if memory, descriptors or threads
+disabled and enabled. Writes soak.json and soak.svg into FOLDER. Fails if memory, descriptors or threads
 grow, if the load is not reached, if a call fails, if a note is stuck, or if the audit log is not
 intact.
 """

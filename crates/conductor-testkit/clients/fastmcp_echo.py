@@ -1,4 +1,4 @@
-"""The same echo tool on FastMCP, for comparison. It serves stdio, or HTTP if a port is given as argument."""
+"""The echo tool of `src/bin/bare.rs`, on FastMCP, for comparison. It serves stdio, or HTTP if a port is given as argument."""
 import sys
 
 from fastmcp import FastMCP

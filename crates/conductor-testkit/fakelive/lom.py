@@ -601,7 +601,7 @@ def recorded_song():
 
 
 def story_song():
-    """The Set of the test that runs on every host, with the same content as `examples/sets/golden.als`."""
+    """The Set of the test that runs on every host: the tracks of `examples/sets/golden.als`, with similar clips."""
     made = Song(2)
     for name, kind in (("Drums", "midi"), ("Bass", "midi"), ("Vocals", "audio")):
         made.add(name, kind)

@@ -1,6 +1,6 @@
 """Simulates Live for a bridge: runs its ticks, and executes commands on stdin as if a person used Live.
 
-    serve.py script SCRIPTS [options]   runs the control surface `Conductor` of that folder
+    serve.py script SCRIPTS [options]   runs the control surface `Conductor` of the folder SCRIPTS
     serve.py osc [options]              answers as AbletonOSC does
 
 A command is a line of JSON: {"run": "song.tempo = 99"} or {"look": "song.tempo"}. Its answer is a line of JSON. {"quit": true}, or the

@@ -1,8 +1,8 @@
 /* Injects faults of the disk and the clock into a process (LD_PRELOAD).
  *
  * CONDUCTOR_FAULTS names a file of 16 bytes that the fault harness writes: the first byte selects the
- * fault, bytes 8 to 15 are the offset of the wall clock in milliseconds. Only files below
- * CONDUCTOR_FAULTS_BELOW are affected.
+ * fault, bytes 8 to 15 are the offset of the wall clock in milliseconds. A fault of writes or syncs
+ * affects only files below CONDUCTOR_FAULTS_BELOW; CLOSES_LOST affects every descriptor.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 //! A loopback HTTP proxy for a test suite that cannot send the `Authorization` header.
 //!
-//! The proxy adds `Authorization` and replaces its own address in Host and Origin with the address
-//! of the door. It passes all other bytes unchanged, including other Host and Origin values, so
-//! that tests through the proxy still check how the door handles these headers.
+//! The proxy sets `Authorization` and `Connection`, and replaces its own address in Host and Origin
+//! with the address of the door. It passes all other headers and the body, including other Host and
+//! Origin values, so that tests through the proxy still check how the door handles these headers.
 
 use std::io;
 use std::net::SocketAddr;

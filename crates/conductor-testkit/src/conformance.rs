@@ -287,8 +287,8 @@ fn talking() -> Vec<Definition> {
     ]
 }
 
-/// Tools that ask their client a question: in their result since protocol version 2026-07-28, by a
-/// request in earlier versions.
+/// The tools that [`Suite`] answers. `test_input_required_*` ask their question in the result, as
+/// protocol version 2026-07-28 does; the other questions are requests, as in earlier versions.
 fn asking() -> Vec<Asking> {
     vec![
         Asking {

@@ -66,7 +66,7 @@ impl Deviations {
 }
 
 /// Finds the places where `ours` is not a superset of `recorded`. Objects in lists are matched by
-/// id; all other lists must be equal.
+/// id, or by position if they have none; all other lists must be equal.
 pub fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
     match (recorded, ours) {
         (Value::Object(want), Value::Object(have)) => {

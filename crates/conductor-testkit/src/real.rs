@@ -1,6 +1,6 @@
-//! Real programs that tests use, such as JACK. Each program has one file. Its function `probe`
-//! checks whether the program is installed, and `start` starts the program and waits until it is
-//! ready. Both return the reason if they fail. If a program is missing, the test is skipped and
+//! Real programs that tests use, such as JACK. Each program has one file. A function `probe` checks
+//! whether the program is installed, and a function `start` starts the program and waits until it
+//! is ready. Both return the reason if they fail. If a program is missing, the test is skipped and
 //! prints why. With `CONDUCTOR_REQUIRE_REAL=1` the test fails instead.
 //!
 //! Not here: tests of the product with these programs.
@@ -98,7 +98,6 @@ pub struct Killed(pub Child);
 
 impl Killed {
     pub fn end(&mut self) {
-        // Fails if the child has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

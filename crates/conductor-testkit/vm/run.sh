@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a test program in a virtual machine with a real ALSA sequencer and a real gamepad driver, on any machine. QEMU boots Debian's stock
+# Runs a test program in a virtual machine with the ALSA sequencer and the input devices of a real kernel, on any machine. QEMU boots Debian's stock
 # kernel by software emulation; the guest shares the root of the host read-only.
 #   run.sh CACHE BINARY [FILTER]
 # Exits with the status of the test program. If the guest writes no status, prints the last lines of its console and fails.

@@ -395,7 +395,7 @@ def a_patch_document(world):
         saved = json.load(file)
     assert len(saved["patcher"]["boxes"]) == 2 and len(saved["patcher"]["lines"]) == 1, f"{patch} {saved}"
     assert world.work.run("patch", "check", windows_path(path))[0] == 0
-    # A second save replaces the file, and keeps the old one.
+    # A second save replaces the file.
     client.ok("undo_patch", {"patch_id": "p"})
     client.ok("save_patch", {"patch_id": "p"})
     with open(path, encoding="utf-8") as file:

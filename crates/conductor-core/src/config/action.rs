@@ -599,7 +599,7 @@ pub(crate) struct Words {
 }
 
 /// Splits a command into words by the quoting rules of POSIX (Shell Command Language, 2.2), without
-/// any expansion. On an unclosed quote, the error is the place of the quote.
+/// any expansion. The error is the place of an unclosed quote or of a backslash at the end.
 pub(crate) fn split_words(command: &str) -> Result<Words, Range<usize>> {
     let mut words = Words { argv: Vec::new(), shell_symbol: None };
     let mut word: Option<String> = None;

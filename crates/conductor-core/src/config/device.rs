@@ -144,7 +144,8 @@ pub enum Matcher {
 }
 
 /// Reads a device. A device with a fault keeps its alias, even if the alias is invalid, so that
-/// rows with this alias stay valid. Its matchers and its address are removed, so it opens no port.
+/// rows with this alias stay valid. Of its other keys only `description` is kept, so it opens no
+/// port.
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let before = r.errors();
     let device = table().read(r, node);

@@ -14,7 +14,8 @@ use std::ops::RangeInclusive;
 pub(crate) trait Form {
     type Out;
 
-    /// Reads a value. Reports every fault, and then returns `None`.
+    /// Reads a value and reports every fault. A value with a fault gives `None`, or, for some forms
+    /// such as [`List`], a value without the faulty parts.
     fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<Self::Out>;
 
     /// Reads a value. Parts that are missing or have a fault are taken from `base`.
@@ -59,7 +60,7 @@ pub(crate) trait Form {
     }
 }
 
-/// A value that is not a list or a table.
+/// A form that consists of two functions.
 pub(crate) struct Leaf<T, R> {
     read: R,
     written: fn(&T) -> Option<Value>,
@@ -131,7 +132,7 @@ pub(crate) fn filled() -> impl Form<Out = String> {
     by(|r, it| r.filled(it))
 }
 
-/// The name of a device, a file root or a token.
+/// A name for other rows and for calls, such as that of a device, a file root or a token.
 pub(crate) fn alias() -> impl Form<Out = String> {
     by(|r, it| r.alias(it))
 }

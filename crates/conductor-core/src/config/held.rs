@@ -3,8 +3,9 @@
 //!
 //! AI clients have their own file tools, so a change that was not made by an applied plan may come
 //! from an AI client. These parts are held: every section except the harmless ones, the keys of a
-//! device that make it trusted, and each mapping row that runs a command, a program, a tool or a
-//! plugin. A section is not held if the change only removes permissions (see `narrows`).
+//! device that make it trusted, most other keys of a trusted device and of the device of the
+//! approval pad, and each mapping row that runs a command, a program, a tool or a plugin. A section
+//! is not held if the change only removes permissions (see `narrows`).
 //!
 //! Not here: storing the accepted configuration, and checking that a caller is a person.
 
@@ -37,8 +38,8 @@ const HARMLESS: [&str; 10] = [
 /// or may have more effects.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
-/// Keys of a trusted device that can change without a person's acceptance, because they do not
-/// select the ports of the device.
+/// Keys of a trusted device, or of the device of the approval pad, that can change without a
+/// person's acceptance, because they do not select the ports of the device.
 const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_output"];
 
 /// The configuration that a changed file is compared with.

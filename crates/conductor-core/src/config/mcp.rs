@@ -77,7 +77,7 @@ named_enum! {
     }
 }
 
-/// Values of `tools` that name a set of tools.
+/// The names of toolsets in `tools`, except `plugin:<name>`.
 const TOOLSETS: [&str; 9] = ["all", "daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
 pub(super) fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node, word: String) -> Option<String> {

@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The plugins by name. A plugin with a fault is present but not enabled.
+/// The plugins by name. A plugin with a fault is present but not enabled; one with an invalid name
+/// is left out.
 pub type Plugins = BTreeMap<String, Plugin>;
 
 section! {

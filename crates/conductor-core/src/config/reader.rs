@@ -997,7 +997,8 @@ impl<'t> Fields<'t> {
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
-    /// The value of a key. Unlike the other functions, this one does not make the key a known key.
+    /// The value of a key. Unlike [`Fields::node`], this function does not make the key a known
+    /// key.
     pub fn peek(&self, key: &str) -> Option<&'t Node> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
@@ -1224,7 +1225,8 @@ fn same_json(a: &Node, b: &Node) -> bool {
     }
 }
 
-/// The value as quoted in messages, shortened if it is long.
+/// The value as shown in messages. A long text is shortened; of a list or a table only the kind is
+/// shown.
 fn found(node: &Node) -> String {
     match &node.kind {
         Kind::Int(it) => it.to_string(),

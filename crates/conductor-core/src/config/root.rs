@@ -69,8 +69,8 @@ pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Lo
     (Loaded { config: config.filter(|_| !fatal), diagnostics }, Some(tree))
 }
 
-/// Reads a tree that was built from several texts. The caller has already reported the faults of
-/// each text.
+/// Reads the tree of an accepted configuration, or of a file in which held parts were replaced by
+/// accepted ones. Faults are not reported, because they were reported when the file was loaded.
 pub(crate) fn read_tree(tree: &Node, surroundings: &Surroundings<'_>) -> Option<Config> {
     let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, tree);

@@ -2,7 +2,7 @@
 //! readers: [`super::reader::describe`] runs a reader without a value.
 //!
 //! Not here: checking values. The readers check values, and they find more faults than a schema
-//! can. `tool_schema.json` contains definitions for tools that no part of the file uses.
+//! can. `tool_schema.json` contains the definitions that only tools use.
 
 use super::reader::{describe, describe_variants};
 use super::{action, continuous, device, root, rows, tools, trigger};

@@ -25,7 +25,7 @@ pub struct Tools {
     pub databases: Vec<(String, Database)>,
     /// The section `[tools.web]`.
     pub web: Web,
-    /// The section as written in the file. An approval becomes stale when this text changes.
+    /// The section as written in the file. An approval becomes stale when this value changes.
     pub written: Value,
 }
 
@@ -318,13 +318,13 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
     Some(DatabasePlace::Postgres { url: text })
 }
 
-/// Accepts only `secret:NAME`. A password in plain text is a fault.
+/// Accepts only `secret:NAME`. A password or secret in plain text is a fault.
 pub(super) fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     if let Some(name) = text.strip_prefix("secret:").filter(|it| !it.is_empty()) {
         return Some(name.to_owned());
     }
     let help = "store it with `conductor secrets set NAME` and write \"secret:NAME\"".to_owned();
-    r.reject(node, "a password must not be in this file".to_owned(), help)
+    r.reject(node, "a password or secret must not be in this file".to_owned(), help)
 }
 
 fn host<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {

@@ -1,5 +1,5 @@
-//! Tests random requests and plans of several principals while the state changes, and compares the
-//! store with a simple list of the approvals.
+//! Tests of the store. The last one makes random requests and answers of several principals while
+//! the state changes, and compares the store with a simple list of the approvals.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -482,7 +482,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An independent record of the answers, to compare the store with.
+/// An approval as the test expects it, to compare with the store.
 #[derive(Debug, Clone)]
 struct Granted {
     id: Uuid,
@@ -514,8 +514,8 @@ proptest! {
                 Op::ChangeState => world.2 += 1,
                 Op::CleanUp => { desk.pending.clean_up(at(now)); }
                 Op::RollBack => {
-                    // If the use of an approval could not be written to disk, it was not consumed,
-                    // so the call did not run.
+                    // The use of an approval that could not be written to disk is not consumed: the
+                    // rollback must restore every record.
                     let before: Vec<Record> = desk.pending.iter().cloned().collect();
                     let ask = question("0", "0");
                     let _ = desk.ask(&ask, now);

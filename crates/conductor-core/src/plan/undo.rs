@@ -2,8 +2,8 @@
 //! Otherwise each item that the plan changed is restored by name in the present file. The undo
 //! fails if such an item was changed after the plan.
 //!
-//! The changed items are found by comparing the bytes before and after the plan, so no other data
-//! is stored for the undo.
+//! The changed items are found by comparing the file before the plan with the file after it, so no
+//! other data is stored for the undo.
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};

@@ -61,7 +61,7 @@ enum Step {
         write: Write,
     },
     Deny(Write),
-    /// The tool or the policy changes, so that earlier approvals are no longer valid.
+    /// The tool changes, so that earlier approvals are no longer valid.
     Change,
     /// All open requests and approvals expire.
     Wait,
@@ -77,8 +77,8 @@ struct World {
     pin: u8,
     asks: u8,
     steps: u8,
-    /// Calls that a person has allowed and that have not run. A denial, a changed tool or policy,
-    /// or an expiry removes them.
+    /// For each approval, the number of calls that a person has allowed and that have not run. A
+    /// denial, a changed tool or an expiry removes the approval.
     allowed: BTreeMap<u128, u32>,
     runs: u8,
     /// A call ran that no person had allowed.

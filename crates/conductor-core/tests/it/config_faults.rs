@@ -231,8 +231,8 @@ fn without(config: &Config, item: &str) -> String {
     format!("{rest:?}")
 }
 
-/// Whether other items refer to the value at this path. An error here correctly affects other items
-/// too.
+/// Whether an error at this path correctly affects more than its own item: a name that other items
+/// use, or the version of the file.
 fn is_a_name(path: &str) -> bool {
     path.ends_with(".alias")
         || path.ends_with(".name") && path.starts_with("modes[")
@@ -242,7 +242,8 @@ fn is_a_name(path: &str) -> bool {
         || path == "schema"
 }
 
-/// Whether the path is a whole item or a list of items. Replacing it affects more than one item.
+/// Whether the path is a top-level key other than `default_mode`. Such a value contains several
+/// items, so an error in the whole value affects all of them.
 fn holds_items(path: &str) -> bool {
     !path.contains(['.', '[']) && path != "default_mode"
 }
@@ -272,7 +273,7 @@ fn a_wrong_value_anywhere_is_told_at_its_place_and_disables_its_item_alone() {
 fn a_misspelt_key_anywhere_is_told_at_its_place_with_what_was_meant() {
     let base = config::load(STUDIO).config.unwrap();
     let mut count = 0;
-    // These tables accept arbitrary keys: names, arguments of a tool, or pointers.
+    // These tables accept any key: their keys are names, tool arguments or JSON pointers.
     let free = ["mode_colors.", "rules.", "arguments.", "args.", "circuit.tools."];
     for leaf in leaves(STUDIO).iter().filter(|it| !is_a_name(&it.path) && !free.iter().any(|key| it.path.contains(key)))
     {

@@ -434,8 +434,8 @@ fn waits_and_coverage() {
         "{STUDIO}\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n\
          [[modes.mappings]]\ntrigger = {{ type = \"DoubleTap\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n"
     );
-    // The rows are appended after [[feedback]], but [[modes.mappings]] still belongs to the last
-    // mode.
+    // The rows are appended at the end of the file, but [[modes.mappings]] still belongs to the
+    // last mode.
     let config = sound(&with_press);
     let found: Vec<String> = timing_report::waits(&config).iter().map(ToString::to_string).collect();
     assert_eq!(found, ["Mix: note 51 waits up to 300 ms because of DoubleTap"]);

@@ -1,4 +1,4 @@
-//! Tests plans: the written text, preview, refusals and rollback.
+//! Tests plans: the written text, preview, refusals and undo.
 
 use crate::generate::{Dice, Maker};
 use conductor_core::config::{self, Config, Surroundings};
@@ -400,7 +400,7 @@ impl Layouts {
         }
         if self.dice.chance(20) {
             let first = self.rows_inline("mappings", 1..3);
-            // Line breaks inside an inline table are new in TOML; both parsers accept them.
+            // The inline table contains line breaks, which TOML allows only from version 1.1 on.
             out.push_str(&format!("modes = [{{ name = \"A\", {first} }}, {{ name = \"B\" }}]\n"));
         } else {
             for (mode, ids) in [("A", 1..4), ("B", 11..12), ("C", 20..20)] {
@@ -544,7 +544,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         let back = plan::undo(base.as_bytes(), &made.result, &made.result, &around).unwrap();
         assert_eq!(text(&back), base, "seed {seed}: undo did not restore the old bytes");
 
-        // Add a setting and a comment, then roll the plan back by name.
+        // Add a setting and a comment to the file, then undo the plan by name.
         let extra = format!("{newline}[logging] # since{newline}level = \"debug\"{newline}");
         let mark = if result.starts_with('\u{feff}') { "\u{feff}" } else { "" };
         let top = format!("{mark}# since, at the top{newline}{newline}");
@@ -575,7 +575,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             Err(error) => panic!("seed {seed}: {error}\n{base}\n--- plan\n{}", made.diff_preview),
         }
 
-        // Change a row that the plan wrote. The rollback must then be refused.
+        // Change a row that the plan wrote. The undo must then be refused.
         let ours =
             made.changes.iter().find(|it| it.change_type.ends_with("Mapping") && it.change_type != "DeleteMapping");
         if let Some((mode, id)) = ours.and_then(|it| Some((it.mode.clone()?, it.mapping_id.clone()?))) {

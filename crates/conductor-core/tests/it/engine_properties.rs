@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const STUDIO: &str = include_str!("../engine_properties/studio.toml");
-/// The same configuration after an edit: some mappings are removed, some are changed.
+/// The same configuration after an edit: a mapping and a route are removed, a mapping is changed.
 const EDITED: &str = include_str!("../engine_properties/edited.toml");
 
 fn config(text: &str) -> Config {

@@ -219,7 +219,7 @@ fn the_hands_are_shown() {
     engine.feed(&down, &mut out);
     stage.feedback.read_engine(&mut engine, stage.now);
     stage.pass(500);
-    assert_eq!(stage.told(), "pads on:51@5", "held");
+    assert_eq!(stage.told(), "pads on:51@5", "the light did not stay on while the pad was held");
     let up = stage.event("pads", Body::NoteOff { channel: 0, note: 36, velocity: 0 });
     engine.feed(&up, &mut out);
     stage.feedback.read_engine(&mut engine, stage.now);
@@ -543,7 +543,7 @@ proptest! {
             };
             if let Some((before, message)) = last.insert((light.port, name), (*at, light.message.clone())) {
                 let told_anew = refreshes.iter().any(|it| before <= *it && *it <= *at);
-                prop_assert!(told_anew || message != light.message, "{:?} twice", message);
+                prop_assert!(told_anew || message != light.message, "{:?} was sent twice", message);
             }
             times.entry(light.port).or_default().push(*at);
         }

@@ -217,8 +217,8 @@ impl Maker<'_> {
             self.flatten(&choice, depth, properties, required, excluded);
         }
         let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else { return };
-        // Limit the depth of trees: below a few levels, only branches without nested trees are
-        // selected.
+        // Limit the depth of trees: from depth 6 on, only branches without nested actions and
+        // conditions are selected.
         let flat = |it: &&Value| {
             depth < 6 || !it.to_string().contains("$defs/Action") && !it.to_string().contains("$defs/Condition")
         };

@@ -36,7 +36,7 @@ virtual_port = "Synth"
 "#;
 
 /// A configuration with one mode. Each line is `id: trigger -> action`, with the content of the two
-/// inline tables.
+/// inline tables after `type =`.
 pub fn rows(rows: &str) -> String {
     let mut text = String::from("[[modes]]\nname = \"Default\"\n");
     for row in rows.lines().map(str::trim).filter(|it| !it.is_empty()) {

@@ -109,8 +109,8 @@ impl Stage {
     }
 }
 
-/// Tests every gesture of two events: with clean events only, and with one tainted event in each
-/// position.
+/// Plays each gesture of several events with clean events only, then with a tainted first event,
+/// then with a tainted last event.
 #[test]
 fn one_tainted_event_of_several_taints_what_they_do_together() {
     type Play = fn(&mut Stage, Taint, Taint);
@@ -142,7 +142,7 @@ fn one_tainted_event_of_several_taints_what_they_do_together() {
         assert_eq!(typed(Taint::Clean, Taint::Clean), 1, "{name} with clean events did not fire exactly once");
         for taint in [Taint::Network, Taint::Virtual, Taint::Tool] {
             assert_eq!(typed(taint, Taint::Clean), 0, "{name} fired although its first event was {taint:?}");
-            assert_eq!(typed(Taint::Clean, taint), 0, "{name} fired although its second event was {taint:?}");
+            assert_eq!(typed(Taint::Clean, taint), 0, "{name} fired although its last event was {taint:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use fixtures::{edited, golden, path, real_sets_if_any, skips};
 use roxmltree::Node;
 use std::collections::BTreeSet;
 
-/// Edits of every kind that the Set supports, except tempo.
+/// Edits of most kinds; `worked` leaves out those that a Set does not support.
 fn edits(doc: &Document) -> Vec<LiveEdit> {
     let count = doc.track_rows().len();
     let new = format!("track:{count}");
@@ -113,7 +113,7 @@ fn as_file(doc: &Document) -> tempfile::NamedTempFile {
     file
 }
 
-/// Decodes a name: the reader does not decode escapes.
+/// Decodes the XML escapes in a name, because `bravoh-daw` does not decode them.
 fn unescape(name: &str) -> String {
     name.replace("&lt;", "<")
         .replace("&gt;", ">")

@@ -66,7 +66,7 @@ pub struct NotesWritten {
     pub count: usize,
     /// Number of notes removed by the write.
     pub removed: usize,
-    /// Number of given notes that were dropped or shortened because of an overlap.
+    /// Number of notes that were dropped or shortened because of an overlap.
     pub adjusted: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Sets track properties, and adds tracks. A new track is a clone of a track of the same kind, so
-//! it has the same elements as the other tracks of the file.
+//! Sets track properties, and adds tracks. If possible, a new track is a clone of a track of the
+//! same kind, so that it has the same elements as the other tracks of the file.
 
 use super::{Done, Outcome, TrackProps, param};
 use crate::change::Draft;

@@ -78,7 +78,7 @@ pub fn replace_notes(clip: &str, notes: &[Note]) -> LiveEdit {
     LiveEdit::ReplaceNotes { clip_id: path(clip), notes: notes.to_vec(), window: None }
 }
 
-/// The built-in Set with a clip of four notes in its first slot.
+/// The built-in Set with a clip of four notes in its first slot, and with a third track.
 pub fn small() -> Document {
     static MADE: OnceLock<Document> = OnceLock::new();
     MADE.get_or_init(make_small).clone()
@@ -223,7 +223,8 @@ fn make_golden() -> Document {
             replace_notes("track:1/clipslot:0/clip", &[Note::new(36, 0.0, 4.0)]),
         ],
     );
-    // Move the clip of the second track to its arrangement, and put a new clip into its slot.
+    // Move the clip of the second track to the arrangement. The last edits put a new clip into the
+    // empty slot.
     let xml = in_track(&doc.to_xml(), 1, |track| {
         let (from, to) = (track.find("<MidiClip ").expect("clip"), track.find("</MidiClip>").expect("clip") + 11);
         let clip = track[from..to].replace("<LoopOn Value=\"true\" />", "<LoopOn Value=\"false\" />");

@@ -98,8 +98,8 @@ fn recorded_exchanges_hold() {
     for path in files {
         let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let number: u32 = file[..2].parse().unwrap_or(0);
-        // Steps below 10 list tools, resources and prompts; steps 31 and 40 use prompts and the
-        // protocol. A document does not handle these.
+        // The files below 10 list tools, resources and prompts; the files 31 and 40 use prompts and
+        // the protocol. A document does not handle these.
         if !(10..=30).contains(&number) {
             continue;
         }

@@ -26,10 +26,10 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     assert_eq!((refused.code().as_str(), &refused), ("STALE_REFERENCE", &LiveError::StructureShifted));
     assert_eq!((set.document().to_xml(), set.document().revision()), before, "a refused write changed the document");
     assert!(set.preview(&write, &guard(a, seen)).is_err());
-    // B made the shift, so B's ids are still valid. A must read the ids again.
+    // B made the shift and is not refused. A must read the ids again.
     set.apply(&[tempo(99.0)], &guard(b, seen)).expect("B was refused after its own shift");
     set.apply(&write, &guard(a, set.structure())).expect("A was refused after it read the ids again");
-    // Ids of a caller without `seen` refer to the current positions, so they cannot be stale.
+    // A caller without `seen` is never refused because of a shift.
     set.apply(&[tempo(98.0)], &free()).expect("a caller without `seen` was refused");
     // The undo of a shift is also a shift.
     let seen = set.structure();
@@ -41,7 +41,7 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     // changes nothing.
     let (seen, bytes) = (set.structure(), small().to_als());
     assert!(set.reload(b"nonsense", 1 << 28).is_err());
-    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("the Set was closed by a failed reload");
+    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("an edit was refused after a failed reload");
     set.reload(&bytes, 1 << 28).expect("reload");
     assert!(!set.is_dirty() && set.undo(1, &free()).expect("undo").count == 0);
     assert!(set.apply(&[delete("track:0")], &guard(b, seen)).is_err());

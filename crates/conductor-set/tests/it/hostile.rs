@@ -79,7 +79,7 @@ fn a_set_with_nothing_in_it_answers_with_what_is_unknown() {
     let seen = doc.overview();
     assert_eq!((seen.tempo, seen.track_count), (None, 0));
     for name in ["tempo", "rootNote", "scaleName", "scaleMode", "gridQuantization", "gridIsTriplet", "timeSignature"] {
-        assert!(seen.unknown.contains(&name), "{name}");
+        assert!(seen.unknown.contains(&name), "{name} is not listed as unknown");
     }
     let json = serde_json::to_value(&seen).expect("json");
     assert!(json["tempo"].is_null());

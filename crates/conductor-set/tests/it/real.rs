@@ -1,4 +1,5 @@
-//! Tests with real Sets: opening and saving, undo, and edits of every kind.
+//! Tests with real Sets: opening and saving, undo, edits of most kinds, and a comparison with the
+//! built-in Set.
 
 use crate::fixtures::{free, path, real_sets};
 use conductor_set::{ClipProps, Document, LiveEdit, Note, NoteQuery, OpenSet, TrackKind, TrackProps, check};
@@ -12,7 +13,7 @@ fn inflate(als: &[u8]) -> String {
     text
 }
 
-/// All edits that this Set supports, with paths that exist in it.
+/// Edits of most kinds, to be applied in this order. Some are refused in some Sets.
 pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
     let mut edits =
         vec![LiveEdit::CreateTrack { kind: TrackKind::Midi }, LiveEdit::CreateTrack { kind: TrackKind::Audio }];

@@ -1,8 +1,9 @@
 //! A server process with the daemon's doors and the test tools, and the stdio proxy, for tests with
 //! real clients.
 //!
-//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port, and prints this port and the port
-//! of the proxy that adds the token. `testdoor proxy HOME [TOOLS...]` does the same as `mcp start`.
+//! `testdoor serve HOME [--fixtures] [--client-approves]` opens `mcp.sock` and a free HTTP port. It
+//! prints this port and the port of the proxy that adds the token. `testdoor proxy HOME [TOOLS...]`
+//! is like `mcp start`, but lists all tools and does not start a daemon.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a separate program for tests")]
@@ -29,7 +30,7 @@ use conductor_testkit::tools::{self, Runs};
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let (Some(verb), Some(home)) = (words.next(), words.next()) else {
-        eprintln!("usage: testdoor serve HOME | testdoor proxy HOME [TOOLS...]");
+        eprintln!("usage: testdoor serve HOME [--fixtures] [--client-approves] | testdoor proxy HOME [TOOLS...]");
         return ExitCode::from(2);
     };
     let home = PathBuf::from(home);

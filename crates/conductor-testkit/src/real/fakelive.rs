@@ -27,7 +27,7 @@ pub const ADDRESSES: &str = include_str!("../../fakelive/abletonosc-addresses.tx
 /// A running simulation of Live. Dropping it ends the process.
 pub struct Running {
     program: Program,
-    /// The UDP port on which the simulation answers as AbletonOSC.
+    /// The UDP port on which the simulation answers as AbletonOSC; 0 if it runs our script.
     pub port: u16,
 }
 
@@ -124,9 +124,11 @@ pub struct Faults {
     pub lose: Option<(&'static str, u32)>,
     /// Requests with this address never arrive.
     pub ignore: Option<&'static str>,
-    /// The next reply with this address arrives after the answer to the fence request.
+    /// The next reply with this address arrives after the answer to the fence request, which has
+    /// the address `/live/test`.
     pub late: Option<&'static str>,
-    /// An error that belongs to no request arrives before every reply.
+    /// An error that belongs to no request arrives before every reply, except before the answer to
+    /// the fence request.
     pub stray_error: bool,
     /// All datagrams are lost.
     pub silent: bool,

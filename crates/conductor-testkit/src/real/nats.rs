@@ -119,7 +119,8 @@ impl Proxy {
         Proxy { port, state }
     }
 
-    /// `true` ends all connections and refuses new ones; `false` accepts connections again.
+    /// `true` ends all connections and closes new ones at once; `false` forwards new connections
+    /// again.
     pub fn cut(&self, is_cut: bool) {
         let mut state = self.state.lock();
         state.is_cut = is_cut;

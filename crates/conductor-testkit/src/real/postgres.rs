@@ -44,7 +44,7 @@ pub struct Running {
     folder: TempDir,
 }
 
-/// Password of the superuser. It is used only to test that superusers are refused.
+/// Password of the superuser. The product gets it only to test that superusers are refused.
 pub const BOSS_PASSWORD: &str = "boss-password";
 
 pub fn start() -> Result<Running, Missing> {

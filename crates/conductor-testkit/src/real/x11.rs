@@ -1,4 +1,4 @@
-//! An X server without a screen, and a terminal to type into.
+//! An X server without a screen.
 
 use super::{Group, Missing, PATIENCE, wait_for};
 use rustix::process::Signal;

@@ -1,4 +1,5 @@
-//! The faults. Each fault is injected while calls are made, and is over when [`heal`] returns.
+//! The faults. Each fault is injected while calls are made, and is over when [`heal`] returns. Only
+//! a moved clock keeps its offset.
 //!
 //! The functions of the faults are in one file per kind. A function returns an error if the daemon
 //! does not recover, or if it breaks another invariant.

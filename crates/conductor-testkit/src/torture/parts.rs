@@ -45,7 +45,7 @@ impl Parts {
         };
         let live = match Live::start() {
             Ok(live) => Some(live),
-            Err(missing) => note(missing, "LiveEnded and lost, delayed and duplicated datagrams").map(|()| None)?,
+            Err(missing) => note(missing, "LiveKilled and lost, delayed and duplicated datagrams").map(|()| None)?,
         };
         let web = Web::start().map_err(|it| it.to_string())?;
         Ok(Parts { jack, has_pd, live, web })

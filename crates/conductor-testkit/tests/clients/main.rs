@@ -105,8 +105,9 @@ const CODES: [&str; 18] = [
     "CIRCUIT_OPEN",
 ];
 
-/// Every error must be a result. One common SDK also validates an error against the output schema,
-/// and throws if it does not match.
+/// Every error of a tool must be a result: the SDK must not throw. One common SDK also validates an
+/// error against the output schema, and throws if it does not match. Only the call of an unknown
+/// tool throws.
 fn every_failure_is_a_result(client: &mut Puppet) {
     let tools = client.tools();
     assert!(tools.iter().any(|it| it == "test_echo") && tools.iter().all(|it| !it.contains('.')), "{tools:?}");

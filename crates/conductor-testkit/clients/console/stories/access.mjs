@@ -35,7 +35,7 @@ export default async function (stage) {
       }
     }
   }
-  // The command palette opens every view and switches the mode, by keyboard alone.
+  // The command palette opens a view and switches the mode, by keyboard alone.
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").fill("health");

@@ -36,7 +36,7 @@ export default async function (stage) {
   };
   const before = await heap();
   const load = play(SECONDS);
-  // Measure the response of the page under load: the time from a click to the next frame.
+  // Measure the response of the page under load: the time until it has drawn two frames.
   const answers = [];
   const end = Date.now() + SECONDS * 1000;
   while (Date.now() < end - 2000) {
@@ -46,7 +46,7 @@ export default async function (stage) {
   const together = await load;
   const after = await heap();
   const long = await page.evaluate(() => /** @type {any} */ (window).bench.long);
-  // No event was lost on the way to the page: its counter equals the counter of the daemon.
+  // No event was lost on the way to the page: its counter reaches the counter of the daemon.
   const { statistics } = await stage.tool("conductor_get_status");
   const counted = (text) => Number(text.replace(/\D/g, ""));
   await stage.until("the page shows the daemon's count", async () => counted(await page.locator(".figures b").first().innerText()) >= statistics.events_processed);

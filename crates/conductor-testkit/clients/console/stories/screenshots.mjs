@@ -1,5 +1,5 @@
 // Takes pictures of every view of a studio in use, at 1440 and 390 px and in both themes:
-// docs/images/VIEW-WIDTH-THEME.png.
+// FOLDER/VIEW-WIDTH-THEME.png. Arguments: FOLDER [VIEW,VIEW...].
 const VIEWS = ["now", "approvals", "mappings?mode=Default&id=roll", "why", "patches", "sets", "calls", "health", "connect", "tools?name=conductor_switch_mode"];
 
 /** Presses a note of a loopback device. */
@@ -22,7 +22,7 @@ export default async function (stage) {
     action: { type: "SendMidi", port: "synth", channel: 0, message_type: "CC", controller: 74, value: 100 },
   });
   await stage.call("cursor", "conductor_send_sysex", { port: "synth", data: [0x7d, 0x10, 0x42] });
-  // Plays for a minute, so that the graphs contain data.
+  // Plays some events, so that the graphs contain data.
   const play = async () => {
     for (const messages of [press(36), press(37), press(38, 30), press(38, 120), press(45), press(41), press(36, 80), press(44)]) await stage.hand("pads", ...messages);
     await stage.hand("keys", [0xb0, 7, 20], [0xb0, 7, 64], [0xb0, 7, 96], [0xb0, 16, 1], ...press(60), ...press(64));

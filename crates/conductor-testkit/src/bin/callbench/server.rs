@@ -7,11 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Microseconds per tick of the times in `/proc/PID/stat`, the same on every Linux.
+/// Microseconds per tick of the times in `/proc/PID/stat`, where Linux counts 100 ticks a second.
 const TICK_US: u64 = 10_000;
 
 /// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`, followed by
-/// `@TOOL[,ARGUMENT]`, and by `+PID` for each further process of the server.
+/// `@TOOL[,ARGUMENT]`, and by `+PID` for each process of the server that this program does not
+/// start.
 pub struct Target {
     pub name: String,
     address: String,
