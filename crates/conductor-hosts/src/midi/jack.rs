@@ -34,6 +34,10 @@ const MIDI: &str = "8 bit raw midi";
 const PORTS_MAX: usize = 128;
 /// Maximum number of port registrations that are queued between two scans.
 const REGISTERED_MAX: usize = 4096;
+/// Number of periods in which an output writes nothing after it was connected. The server uses a
+/// new connection from the next period on. If a client was late in that period, an asynchronous
+/// server uses the connection one period later.
+const HELD_PERIODS: u32 = 2;
 /// The `slot` of an output that the owner has not assigned yet.
 const NO_SLOT: u32 = u32::MAX;
 
@@ -176,11 +180,19 @@ impl Live {
         let largest = Arc::new(AtomicUsize::new(usize::MAX));
         let slot = Arc::new(AtomicU32::new(NO_SLOT));
         let (sender, queue) = queue(QUEUE_BYTES);
-        let closing = Arc::clone(&open.closing);
-        let output =
-            OutPort { port, queue, closing, largest: Arc::clone(&largest), slot: Arc::clone(&slot), is_idle: false };
+        let connected = Arc::<AtomicBool>::default();
+        let output = OutPort {
+            port,
+            queue,
+            closing: Arc::clone(&open.closing),
+            connected: Arc::clone(&connected),
+            held_periods: HELD_PERIODS,
+            largest: Arc::clone(&largest),
+            slot: Arc::clone(&slot),
+            is_idle: false,
+        };
         self.admit(Arrival::Output(Box::new(output)), id)?;
-        Ok((OpenOutput { queue: sender, port: open, largest, slot }, ours))
+        Ok((OpenOutput { queue: sender, port: open, connected, largest, slot }, ours))
     }
 }
 
@@ -273,6 +285,7 @@ impl Backend for Jack {
         live.check_exists(id)?;
         let (output, ours) = live.output(None, id)?;
         live.connect(&ours, id, id)?;
+        output.connected.store(true, Ordering::Release);
         Ok(Box::new(output))
     }
 
@@ -281,7 +294,10 @@ impl Backend for Jack {
     }
 
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
-        Ok(Box::new(self.live()?.output(Some(name), name)?.0))
+        let (output, _) = self.live()?.output(Some(name), name)?;
+        // Other programs connect this port.
+        output.connected.store(true, Ordering::Release);
+        Ok(Box::new(output))
     }
 }
 
@@ -306,6 +322,7 @@ impl Drop for OpenPort {
 struct OpenOutput {
     queue: QueueSender,
     port: OpenPort,
+    connected: Arc<AtomicBool>,
     /// The largest message, in bytes, that fits into the server's buffer, as last measured by the
     /// callback.
     largest: Arc<AtomicUsize>,
@@ -351,6 +368,9 @@ struct OutPort {
     port: Port<MidiOut>,
     queue: QueueReceiver,
     closing: Arc<AtomicBool>,
+    connected: Arc<AtomicBool>,
+    /// Number of periods, counted from the connection, in which messages still wait in the queue.
+    held_periods: u32,
     largest: Arc<AtomicUsize>,
     /// The port under which the owner sends here, or `NO_SLOT`.
     slot: Arc<AtomicU32>,
@@ -434,6 +454,10 @@ impl OutPort {
     fn open<'a>(&'a mut self, scope: &'a ProcessScope) -> Outlet<'a, MidiWriter<'a>> {
         let writer = self.port.writer(scope);
         self.largest.store(writer.max_event_size(), Ordering::Relaxed);
+        if self.held_periods > 0 {
+            self.held_periods -= u32::from(self.connected.load(Ordering::Acquire));
+            return Outlet::held(writer, &mut self.queue);
+        }
         let is_closing = self.closing.load(Ordering::Acquire);
         let slot = u16::try_from(self.slot.load(Ordering::Acquire)).ok().filter(|_| !is_closing);
         Outlet::new(writer, &mut self.queue, slot.map(DeviceSlot))

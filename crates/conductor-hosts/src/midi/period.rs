@@ -106,6 +106,7 @@ pub struct Outlet<'a, B> {
     buffer: B,
     queue: &'a mut QueueReceiver,
     port: Option<DeviceSlot>,
+    is_held: bool,
     /// Whether all older messages have been written.
     is_drained: bool,
     is_idle: bool,
@@ -115,7 +116,12 @@ impl<'a, B: Buffer> Outlet<'a, B> {
     /// `port` is the port under which the owner sends to this output. An output without a port
     /// sends only its queued messages.
     pub fn new(buffer: B, queue: &'a mut QueueReceiver, port: Option<DeviceSlot>) -> Self {
-        Outlet { buffer, queue, port, is_drained: false, is_idle: true }
+        Outlet { buffer, queue, port, is_held: false, is_drained: false, is_idle: true }
+    }
+
+    /// An output that writes nothing in this period: its messages stay in the queue.
+    pub fn held(buffer: B, queue: &'a mut QueueReceiver) -> Self {
+        Outlet { is_held: true, ..Outlet::new(buffer, queue, None) }
     }
 
     /// Whether no message was written.
@@ -124,6 +130,9 @@ impl<'a, B: Buffer> Outlet<'a, B> {
     }
 
     fn drain(&mut self) {
+        if self.is_held {
+            return;
+        }
         let room = self.buffer.room();
         while let Some(message) = self.queue.front() {
             self.is_idle = false;

@@ -71,6 +71,7 @@ struct Rig {
     wakes: Arc<AtomicU64>,
     bell: Bell,
     clock: Arc<AtomicU64>,
+    output_is_held: bool,
 }
 
 impl Rig {
@@ -94,6 +95,7 @@ impl Rig {
             wakes,
             bell,
             clock: Arc::new(AtomicU64::new(1000)),
+            output_is_held: false,
         }
     }
 
@@ -102,6 +104,7 @@ impl Rig {
         let mut space = Space { written: Vec::new(), max };
         let lock = self.held.lock();
         let (clock, periods, inputs, queue) = (&self.clock, &mut self.periods, &mut self.inputs, &mut self.queue);
+        let output_is_held = self.output_is_held;
         let mut period = || {
             let messages = |at: usize| played.get(at).copied().unwrap_or_default().iter();
             let mut inlets: Vec<_> = inputs
@@ -112,7 +115,12 @@ impl Rig {
                     Some(Inlet::new(messages, &mut it.0))
                 })
                 .collect();
-            let mut outlets = [Some(Outlet::new(&mut space, queue, Some(DeviceSlot(9)))), None];
+            let outlet = if output_is_held {
+                Outlet::held(&mut space, queue)
+            } else {
+                Outlet::new(&mut space, queue, Some(DeviceSlot(9)))
+            };
+            let mut outlets = [Some(outlet), None];
             let stamp = || Micros(clock.load(Ordering::Relaxed));
             periods.run(&*lock, &stamp, RATE, &mut inlets, &mut outlets);
         };
@@ -146,6 +154,17 @@ fn what_the_owner_sent_before_leaves_first() {
     rig.sender.send(&cc(100)).unwrap();
     let sent = rig.run(false, 100, &[&[(3, cc(1))]]);
     assert_eq!(sent, [(0, cc(100).to_vec()), (3, cc(1).to_vec())]);
+}
+
+#[test]
+fn an_output_that_is_held_keeps_its_messages_for_a_later_period() {
+    let mut rig = Rig::new(1);
+    rig.output_is_held = true;
+    rig.sender.send(&cc(100)).unwrap();
+    assert_eq!(rig.run(false, 100, &[&[(3, cc(1))]]), []);
+    assert_eq!(rig.held.left.len(), 1, "the message of the held output was not left to the owner");
+    rig.output_is_held = false;
+    assert_eq!(rig.run(false, 100, &[]), [(0, cc(100).to_vec())]);
 }
 
 #[test]
