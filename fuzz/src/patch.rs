@@ -67,8 +67,8 @@ fn edits(document: &Document, choices: &mut Unstructured<'_>) -> arbitrary::Resu
 pub fn check(data: &[u8], format: Format) {
     let Some(document) = open(data, format) else { return };
     assert_eq!(written(&document), data, "an unedited patch was written with other bytes");
-    // The second half of the file chooses the edits. The parser reads these bytes too, but rarely
-    // all of them.
+    // The second half of the file also selects the edits, although these bytes are part of the
+    // patch too.
     let Ok(edits) = edits(&document, &mut Unstructured::new(&data[data.len() / 2..])) else { return };
     let mut patch = Patch::new(document, JournalLimits::default());
     for edit in edits {

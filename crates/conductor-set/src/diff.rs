@@ -130,8 +130,8 @@ fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
         changes.push(
             "other",
             "song",
-            Some("text".into()),
-            Some("the text differs in a part that no edit can change".into()),
+            Some("XML".into()),
+            Some("the XML differs in a part that no edit can change".into()),
         );
     }
 }
@@ -210,8 +210,8 @@ fn track(old: &Document, new: &Document, a: Track<'_>, b: Track<'_>, changes: &m
         changes.push(
             "other",
             subject,
-            Some("text".into()),
-            Some("the text differs in a part that no edit can change".into()),
+            Some("XML".into()),
+            Some("the XML differs in a part that no edit can change".into()),
         );
     }
 }
@@ -295,8 +295,8 @@ fn clips(old: Option<Clip<'_>>, new: Option<Clip<'_>>, changes: &mut Changes) {
                 changes.push(
                     "other",
                     y.path,
-                    Some("text".into()),
-                    Some("the text differs in a part that no edit can change".into()),
+                    Some("XML".into()),
+                    Some("the XML differs in a part that no edit can change".into()),
                 );
             }
         }

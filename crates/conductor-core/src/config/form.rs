@@ -41,8 +41,8 @@ pub(crate) trait Form {
     /// The value as JSON. `None` if the file format cannot express the value.
     fn written(&self, value: &Self::Out) -> Option<Value>;
 
-    /// Adds a rule that a schema cannot express. The rule reports its faults, and may replace the
-    /// value.
+    /// Adds a rule that a schema cannot express. The rule reports faults of the value, and
+    /// may replace the value.
     fn ruled<R>(self, rule: R) -> Ruled<Self, R>
     where
         Self: Sized,

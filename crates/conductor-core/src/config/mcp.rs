@@ -10,8 +10,9 @@ section! {
     /// MCP clients.
     #[derive(Eq)]
     pub struct Mcp {
-        /// The tools to list: names of toolsets (`all`, `daemon`, `live`, `patch`, `filesystem`,
-        /// `shell`, `database`, `web`, `plugins`, `plugin:<name>`) and of tools.
+        /// The tools that clients can list and call: names of toolsets (`all`, `daemon`, `live`,
+        /// `patch`, `filesystem`, `shell`, `database`, `web`, `plugins`, `plugin:<name>`) and of
+        /// tools.
         tools: Vec<String> = vec!["all".to_owned()], set(text(1..=128).ruled(toolset), 1..=256), "[\"daemon\"]";
         /// The tools that a client over stdio or HTTP lists, if `tools` contains `all`: about 24
         /// for most tasks (`core`), one host (`live`, `patch`), a running show (`stage`), the tools

@@ -52,7 +52,7 @@ pub enum Verdict {
     Absent,
     /// Only input from a person may fire this action, but the event is tainted.
     Tainted,
-    /// The action starts a command or a program that the file does not allow.
+    /// The action starts a command or a program that `[tools.shell]` does not allow.
     Refused,
 }
 
@@ -93,7 +93,7 @@ pub struct Candidate {
     pub note: String,
 }
 
-/// Every rule for the control of an event, and the result.
+/// The rules for the control (key, knob or button) that sent an event, and the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The result.

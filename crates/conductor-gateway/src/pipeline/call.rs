@@ -68,8 +68,8 @@ pub trait AskClient: Send + Sync {
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer>;
 }
 
-/// A client's answer to a question that was sent as a result. The door has verified the seal of the
-/// answer. The approval store decides whether the answer is still valid.
+/// A client's answer to a question that was returned as the result of an earlier call. The door has
+/// verified the seal of the answer. The approval store decides whether the answer is still valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub approval: String,

@@ -334,7 +334,7 @@ impl JournalFile {
         self.flush()
     }
 
-    /// Ends the script: the next repetition starts from the beginning.
+    /// Deletes the journal, so that the next run of the script starts from the beginning.
     pub fn remove(&mut self) -> io::Result<()> {
         if self.file.take().is_some() || self.slot.is_some() {
             match self.store.files.remove(&self.path()) {

@@ -13,7 +13,7 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 
 x11rb::atom_manager! {
-    /// The names of the X11 properties that we read.
+    /// The atoms that X11 does not predefine: names of properties, and the type of UTF-8 text.
     Atoms: AtomsCookie {
         _NET_ACTIVE_WINDOW,
         _NET_WM_NAME,

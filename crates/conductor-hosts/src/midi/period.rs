@@ -176,8 +176,8 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// Runs one period. Both slices are filled from their start. `stamp` reads the daemon's clock,
-    /// and `rate` is the number of frames per second.
+    /// Runs one period. In both slices, entries after the first `None` are ignored. `stamp` reads
+    /// the daemon's clock, and `rate` is the number of frames per second.
     pub fn run<'a, M: Iterator<Item = Message<'a>>, B: Buffer>(
         &mut self,
         desk: &TryLock<dyn Decide>,

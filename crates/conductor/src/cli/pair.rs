@@ -94,7 +94,7 @@ fn show(out: &mut Out, answer: &serde_json::Value) -> io::Result<()> {
     }
     if answer["loopback"] == true {
         out.line("Only this machine can open this address.")?;
-        out.line("Set [policy.approval.phone] bind to an address that the phone can reach.")?;
+        out.line("Set `bind` in [policy.approval.phone] to an address that the phone can reach.")?;
     }
     Ok(())
 }

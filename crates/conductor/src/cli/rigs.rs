@@ -41,7 +41,7 @@ enum RigsCommand {
     Approvals(QuestionsCommand),
     /// Print the public keys of this rig
     Key,
-    /// Enrol a key: of a rig in the server configuration, or of people who may answer this rig
+    /// Enrol the key of a rig at the server, or a key that may answer questions of this rig
     #[command(subcommand)]
     Enrol(EnrolCommand),
     /// Remove an enrolled key

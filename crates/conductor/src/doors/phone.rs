@@ -331,7 +331,7 @@ pub fn link(control: &Control, name: Option<&str>) -> Result<Value, ToolError> {
     let offline = |why: String| {
         ToolError::new(Code::HostOffline, why)
             .subject(Subject::Host("phone".into()))
-            .hint("Add [policy.approval.phone] with bind = \"0.0.0.0:3444\" to config.toml, and [http.tls].")
+            .hint("Add two tables to config.toml: [policy.approval.phone] with bind = \"0.0.0.0:3444\", and [http.tls].")
     };
     let served = control.gateway.phone.served().map_err(offline)?;
     let [url, others @ ..] = served.urls.as_slice() else {

@@ -107,8 +107,8 @@ fn known_tools(studio: &Studio, words: &[String]) -> Toolset {
     let catalog = studio.catalog();
     let is_known = |word: &&String| Toolset::parse(std::slice::from_ref(*word), |it| catalog.get(it).is_some()).is_ok();
     let known: Vec<String> = words.iter().filter(is_known).cloned().collect();
-    // Every name in `known` is valid, so `parse` does not fail. If it failed, no tools would be
-    // safer than all tools.
+    // Every name in `known` is valid, so `parse` does not fail. The fallback is an empty set,
+    // because granting no tool is safer than granting all tools.
     Toolset::parse(&known, |_| true).unwrap_or(Toolset::Some(BTreeSet::new()))
 }
 

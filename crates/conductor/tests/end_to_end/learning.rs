@@ -165,8 +165,8 @@ fn pauses_take_their_time_once() {
     let sent = studio.ask("play", json!({ "port": "pads hand", "events": script }));
     assert_eq!(sent["messages_sent"], 600);
     let times: Vec<u64> = (0..600).map(|_| records.next_item().unwrap().unwrap()["at_us"].as_u64().unwrap()).collect();
-    // No step is early, and a late step does not delay the following ones: some steps are on time
-    // until the end.
+    // A late step does not delay the later steps. Single steps may be late on a busy machine, so
+    // the test compares the smallest delay of each half.
     let late: Vec<i64> = times.iter().zip(0..).map(|(at, beat)| (at - times[0]) as i64 - beat * 2000).collect();
     let first = late.iter().take(300).min().unwrap();
     let last = late.iter().skip(300).min().unwrap();

@@ -756,7 +756,8 @@ fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
     all
 }
 
-/// The places for a text in the arguments of one tool, each with the whole arguments.
+/// Every place in the arguments of a tool that accepts a text, each with complete arguments that
+/// contain `text` there.
 pub fn places(tools: &PatchTools, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
     let schema = tools.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
     poisoned(&schema, id, text)

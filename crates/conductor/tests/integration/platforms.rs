@@ -161,7 +161,7 @@ const FEATURES: &[(&str, State, State, State, &str)] = &[
         "Windows refuses names of devices, streams and short names",
     ),
     (
-        "commands of a template",
+        "allowed commands (`[[tools.shell.commands]]`)",
         Tested,
         Wine(&["story::commands_of_templates", "story::a_command_at_its_limit_ends_with_its_children"]),
         Compiled,

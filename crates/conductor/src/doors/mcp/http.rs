@@ -144,9 +144,10 @@ impl McpHttp {
                 Ok(self.alone(id, *request, self.door(token, wanted)).await)
             }
             (Era::Modern, Incoming::Notification(_)) => Ok(StatusCode::ACCEPTED.into_response()),
-            (Era::Modern, Incoming::Reply(..)) => {
-                Err(refuse(StatusCode::BAD_REQUEST, "this protocol version has no requests to the client"))
-            }
+            (Era::Modern, Incoming::Reply(..)) => Err(refuse(
+                StatusCode::BAD_REQUEST,
+                "a response is not accepted: in this protocol version, the server sends no requests to the client",
+            )),
             (Era::Legacy, Incoming::Request(id, request)) if session.is_none() && is_initialize(&request) => {
                 Ok(self.open(id, *request, token, wanted).await)
             }

@@ -94,8 +94,8 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, mut stream: Stream) {
     if let Some(pid) = Peer::of(&stream).and_then(|it| it.pid) {
         door.session.register_peer(&shared.clients, pid);
     }
-    // Descriptors that arrive without a hello, or that cannot be polled, are closed. The line is
-    // then answered like any other line.
+    // The descriptors are closed if the first line is not a hello, if they exceed the limit, or if
+    // they cannot be polled. The connection is then served as if none had arrived.
     if let Some(ends) = ends
         && let Some(hello) = proxy_hello(&first)
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
