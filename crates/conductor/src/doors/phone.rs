@@ -329,9 +329,9 @@ async fn needs_phone(State(phone): State<Arc<Phone>>, mut request: Request, next
 /// A one-time link that pairs a phone. The caller has checked that a person asks.
 pub fn link(control: &Control, name: Option<&str>) -> Result<Value, ToolError> {
     let offline = |why: String| {
-        ToolError::new(Code::HostOffline, why)
-            .subject(Subject::Host("phone".into()))
-            .hint("Add two tables to config.toml: [policy.approval.phone] with bind = \"0.0.0.0:3444\", and [http.tls].")
+        ToolError::new(Code::HostOffline, why).subject(Subject::Host("phone".into())).hint(
+            "Add two tables to config.toml: [policy.approval.phone] with bind = \"0.0.0.0:3444\", and [http.tls].",
+        )
     };
     let served = control.gateway.phone.served().map_err(offline)?;
     let [url, others @ ..] = served.urls.as_slice() else {
