@@ -69,7 +69,9 @@ fn messages(packet: &[u8]) -> Option<Vec<&[u8]>> {
         let mut elements = Vec::new();
         while !rest.is_empty() {
             let (len, after) = rest.split_first_chunk::<4>()?;
-            let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;
+            // The library pads from the start of the packet, so it reads other bytes than we do if
+            // the length of an element is not a multiple of four. OSC does not allow such a length.
+            let len = usize::try_from(u32::from_be_bytes(*len)).ok().filter(|it| it.is_multiple_of(4))?;
             elements.push((after.get(..len)?, depth + 1));
             rest = after.get(len..)?;
         }
@@ -143,6 +145,23 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, TooLong> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bundle_with_an_element_of_odd_length_is_malformed() {
+        let bundle = |element: &[u8]| {
+            let mut packet = b"#bundle\0\0\0\0\0\0\0\0\x01".to_vec();
+            packet.extend(u32::try_from(element.len()).unwrap().to_be_bytes());
+            packet.extend(element);
+            packet
+        };
+        for (element, delivered) in [(b"/a\0\0,T\0\0".as_slice(), 1), (b"/a\0\0,T\0\0\0", 0), (b"/a\0", 0)] {
+            let counters = Received::default();
+            let mut messages = Vec::new();
+            receive(&bundle(element), &counters, |it| messages.push(it));
+            assert_eq!(messages.len(), delivered, "{element:?}");
+            assert_eq!(counters.malformed.load(Ordering::Relaxed), 1 - delivered as u64, "{element:?}");
+        }
+    }
 
     #[test]
     fn a_character_is_written_back_as_it_was_read() {
