@@ -9,7 +9,7 @@ use conductor_core::pending::Short;
 use serde_json::{Value, json};
 
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
+use crate::catalog::Tool;
 
 /// Name of the extension in the capabilities of a client.
 pub const EXTENSION: &str = "io.modelcontextprotocol/ui";

@@ -33,8 +33,8 @@ pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
 pub use record::{CallRecord, Recorded};
 
 use crate::studio::Studio;
-use crate::tools::catalog::{Target, Tool};
-use crate::tools::signature;
+use crate::catalog::{Target, Tool};
+use crate::catalog::signature;
 
 /// The steps of a call, in order. A door does the first two before it creates a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,7 +30,7 @@ use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::AuditSink;
 use crate::report::NetworkNow;
 use crate::secrets::Scrubber;
-use crate::tools::catalog::{Catalog, Tool};
+use crate::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
 use events::{Change, Events};
 
@@ -230,8 +230,8 @@ impl Studio {
 
     pub fn pin_fault(&self, tool: &Tool) -> Option<String> {
         match &tool.source {
-            crate::tools::catalog::Source::Builtin => None,
-            crate::tools::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
+            crate::catalog::Source::Builtin => None,
+            crate::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
         }
     }
 

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    conductor::cli::run(std::env::args_os(), &conductor_hosts::system::Environment::read())
+    conductor_daemon::cli::run(std::env::args_os(), &conductor_hosts::system::Environment::read())
 }

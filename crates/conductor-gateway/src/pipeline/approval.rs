@@ -32,7 +32,7 @@ use super::{Stop, shown};
 use crate::pending_store::{Attachment, PendingStore};
 use crate::studio::Studio;
 use crate::studio::events::{Event, Listener};
-use crate::tools::catalog::{AskFacts, Source, Target, Tool};
+use crate::catalog::{AskFacts, Source, Target, Tool};
 
 /// Longest target of a call, in characters. A target is never truncated, and must fit on a screen
 /// together with the question.

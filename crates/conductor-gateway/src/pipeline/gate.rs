@@ -16,8 +16,8 @@ use super::record::{self, CallRecord, unavailable};
 use super::{Stop, is_effectful};
 use crate::script::Execution;
 use crate::studio::Studio;
-use crate::tools::catalog::{Target, Tool};
-use crate::tools::names::Toolset;
+use crate::catalog::{Target, Tool};
+use crate::catalog::names::Toolset;
 
 /// Permission to run a handler once. Its fields are private and only this file creates it, so every
 /// handler that runs has passed the gate.

@@ -20,8 +20,8 @@ use super::record::CallRecord;
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::studio::events::Event;
-use crate::tools::catalog::{Source, Tool};
-use crate::tools::schema::cut;
+use crate::catalog::{Source, Tool};
+use crate::catalog::schema::cut;
 
 /// How long a handler may take to stop after a cancel.
 const GRACE: Duration = Duration::from_secs(2);

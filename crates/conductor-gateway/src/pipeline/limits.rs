@@ -13,7 +13,7 @@ use conductor_core::policy::limits::{Bucket, Class, Limits, Rate, Rates};
 
 use super::call::{Call, Principal};
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
+use crate::catalog::Tool;
 
 #[derive(Default)]
 pub struct Traffic {

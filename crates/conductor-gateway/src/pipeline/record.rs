@@ -23,7 +23,7 @@ use crate::audit_log::{AuditLog, Durability, Health};
 use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::studio::events::Event;
-use crate::tools::catalog::Tool;
+use crate::catalog::Tool;
 
 /// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {

@@ -10,7 +10,7 @@ use conductor_hosts::patch::Patches;
 use serde_json::Value;
 
 use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::{Catalog, CatalogError, Tool};
+use crate::catalog::{Catalog, CatalogError, Tool};
 use crate::tools::{daemon, live, patch};
 
 /// Document tools that write a file.

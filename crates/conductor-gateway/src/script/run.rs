@@ -32,9 +32,9 @@ use super::{Execution, JoinedPlan, function_of};
 use crate::pipeline::call::{Content, Outcome};
 use crate::pipeline::{self, Call, Step};
 use crate::studio::Studio;
-use crate::tools::catalog::{Catalog, Source, Tool};
-use crate::tools::daemon::plans;
-use crate::tools::typed::Context;
+use crate::catalog::{Catalog, Source, Tool};
+use crate::plans;
+use crate::catalog::typed::Context;
 
 /// The name of the code in error messages.
 const FILE: &str = "script.js";

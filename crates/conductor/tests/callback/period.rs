@@ -3,7 +3,7 @@
 
 use crate::allocations;
 use crate::system_calls::{Window, counted};
-use conductor::owner::desk::Desk;
+use conductor_daemon::owner::desk::Desk;
 use conductor_core::config::{Config, Severity};
 use conductor_core::engine::{Effect, Engine};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint};

@@ -3,7 +3,7 @@
 //! daemon.
 
 use super::{Studio, pause};
-use conductor::app::{Machine, MakeBackend};
+use conductor_daemon::app::{Machine, MakeBackend};
 use conductor_core::event::{Body, Taint};
 use conductor_gateway::owner_handle::Wanted;
 use conductor_hosts::midi::loopback::{Hand, Loopback};

@@ -10,9 +10,9 @@ use conductor_core::principal::Principal;
 use conductor_gateway::pipeline::relay::CALL_TOOL;
 use conductor_gateway::pipeline::{self, Call, Outcome, Step};
 use conductor_gateway::studio::Settings;
-use conductor_gateway::tools::catalog::Tool;
+use conductor_gateway::catalog::Tool;
 use conductor_gateway::tools::daemon;
-use conductor_gateway::tools::names::{ReadOnly, Toolset};
+use conductor_gateway::catalog::names::{ReadOnly, Toolset};
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 fn studio(policy: Policy, settings: Settings) -> TestStudio {
     let studio = TestStudio::with(policy, settings);
-    let added = |catalog: &mut conductor_gateway::tools::catalog::Catalog| {
+    let added = |catalog: &mut conductor_gateway::catalog::Catalog| {
         catalog
             .add(Tool::new(daemon::call_tool()).expect("a sound tool"))
             .expect("the name of the tool is already used");

@@ -1,10 +1,10 @@
 //! Client set-up on realistic files of every client (contract files in `client_setup/`), and on the
 //! real clients where a package contains their loader.
 
-use conductor::doors::mcp::setup::clients::{CLIENTS, Client, Launch, Places, Platform};
-use conductor::doors::mcp::setup::edit::Format;
-use conductor::doors::mcp::setup::{self, Done, SetupError, Status, skill_folders};
-use conductor::skills;
+use conductor_daemon::doors::mcp::setup::clients::{CLIENTS, Client, Launch, Places, Platform};
+use conductor_daemon::doors::mcp::setup::edit::Format;
+use conductor_daemon::doors::mcp::setup::{self, Done, SetupError, Status, skill_folders};
+use conductor_daemon::skills;
 use conductor_testkit::mcp_process;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -7,9 +7,9 @@ mod prelude {
     pub use conductor_core::error::ToolError;
     pub use conductor_core::policy::Tier;
     pub use conductor_gateway::owner_handle::OwnerHandle;
-    pub use conductor_gateway::tools::catalog::Definition;
+    pub use conductor_gateway::catalog::Definition;
     pub use conductor_gateway::tools::daemon::TOOLSET;
-    pub use conductor_gateway::tools::typed::{Context, tool};
+    pub use conductor_gateway::catalog::typed::{Context, tool};
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
 }
@@ -17,8 +17,8 @@ mod prelude {
 use conductor_core::principal::Principal;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call};
-use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::lint;
+use conductor_gateway::catalog::Tool;
+use conductor_gateway::catalog::lint;
 use conductor_testkit::daemon::TestDaemon;
 use serde_json::{Value, json};
 use std::sync::Arc;

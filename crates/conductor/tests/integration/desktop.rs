@@ -1,6 +1,6 @@
 //! Keys, text, mouse and focus with a real X server and a real terminal; xdotool is the reference.
 
-use conductor::app::Machine;
+use conductor_daemon::app::Machine;
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::config::load;
 use conductor_core::engine::Stroke;

@@ -21,7 +21,7 @@ use conductor_gateway::pipeline::relay::CALL_TOOL;
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::script::function_of;
 use conductor_gateway::studio::{PolicyInForce, Settings, Studio};
-use conductor_gateway::tools::names::Toolset;
+use conductor_gateway::catalog::names::Toolset;
 use conductor_hosts::system::{Clock, ManualClock};
 use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::studio::principal;

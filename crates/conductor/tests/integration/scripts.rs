@@ -18,7 +18,7 @@ use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::script::run::Scripts;
 use conductor_gateway::script::store::Store;
 use conductor_gateway::studio::{PolicyInForce, Settings, Studio};
-use conductor_gateway::tools::catalog::Tool;
+use conductor_gateway::catalog::Tool;
 use conductor_gateway::tools::daemon::run_script;
 use conductor_testkit::daemon::TestDaemon;
 use conductor_testkit::studio::{TestStudio, Written, principal};
