@@ -23,6 +23,7 @@ use conductor_core::config::Device;
 use conductor_core::engine::Engine;
 use conductor_core::error::ToolError;
 use conductor_core::mapping::table::Slots;
+use conductor_gateway::builtin::BuiltinTools;
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::report::Modes;
 use conductor_hosts::desktop::volume::SystemVolume;
@@ -50,6 +51,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub log: Log,
+    /// The tools of the catalog.
+    pub tools: BuiltinTools,
     /// The text that is written to `config.toml` if the file does not exist.
     pub first_config: Cow<'static, str>,
     /// Devices that are added to those in the file. They exist until the daemon stops.
@@ -112,7 +115,7 @@ impl Daemon {
 
     pub fn start_on(machine: Machine, options: Options) -> Result<Self, StartError> {
         let Machine { desktop: session, backends: more, notifications } = machine;
-        let Options { home, clock, ids, log, first_config, extra_devices } = options;
+        let Options { home, clock, ids, log, tools, first_config, extra_devices } = options;
         home.create()?;
         let lock = home.lock()?;
         let wrote_config = write_first_config(&home, &first_config, &log);
@@ -170,7 +173,7 @@ impl Daemon {
         let modes = Arc::new(ArcSwap::from_pointee(Modes::of(&serving.config, "")));
         let waker = Waker { wakes, bell: bell.clone(), config: config_orders.clone() };
         let handle = OwnerHandle::new(Arc::new(waker.clone()), published.clone(), modes.clone());
-        let gateway = Arc::new(Gateway::open(&home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
+        let gateway = Arc::new(Gateway::open(&tools, &home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
         let events = Arc::new(GatewayEvents::start(&gateway, &waker)?);
 
         let post = |waker: &Waker| {

@@ -54,6 +54,7 @@ use conductor_core::config::{Config, KeyRung};
 use conductor_core::error::ToolError;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
+use conductor_gateway::builtin::BuiltinTools;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_hosts::system::Environment;
 use conductor_hosts::system::{RandomIds, RealClock};
@@ -64,8 +65,8 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs one command to its end.
-pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
+/// Runs one command to its end. `tools` are the tools of a daemon that the command starts.
+pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment, tools: &BuiltinTools) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {
@@ -80,7 +81,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         return plugins::host(host);
     }
     let mut out = Out::new(args.json, args.color.within(environment.no_color));
-    let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, &mut out));
+    let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, tools, &mut out));
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
@@ -94,9 +95,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
     }
 }
 
-fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+fn dispatch(
+    command: Command,
+    home: &Home,
+    environment: &Environment,
+    tools: &BuiltinTools,
+    out: &mut Out,
+) -> Result<Verdict, Failure> {
     match command {
-        Command::Up(args) => up::run(&args, home, environment, out),
+        Command::Up(args) => up::run(&args, home, environment, tools, out),
         Command::Status => status::run(home, out),
         Command::Devices => devices::run(home, out),
         Command::Modes => modes::run(home, out),

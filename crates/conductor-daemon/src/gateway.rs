@@ -36,6 +36,7 @@ use conductor_core::error::ToolError;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::builtin::BuiltinTools;
 use conductor_gateway::config_in_force::{ConfigInForce, Waiting};
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
@@ -47,8 +48,7 @@ use conductor_gateway::script::store::Store as ScriptStore;
 use conductor_gateway::secrets::{KeychainNote, Scrubber};
 use conductor_gateway::studio::events::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
-use conductor_gateway::catalog::{Catalog, CatalogError, Tool};
-use conductor_gateway::tools::daemon::{self as tools};
+use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::plugins::reach::PluginAccess;
 use conductor_hosts::live::{self, Live};
 use conductor_hosts::max::MaxHost;
@@ -115,6 +115,7 @@ pub struct Gateway {
 impl Gateway {
     /// Opens every part with the configuration `serving`. The listeners run on `runtime`.
     pub fn open(
+        tools: &BuiltinTools,
         home: &Home,
         clock: &Arc<dyn Clock>,
         ids: &Arc<dyn Ids>,
@@ -134,17 +135,15 @@ impl Gateway {
             log.warn(format_args!("plans: {}: {}", file.name, file.why));
         }
         clean_up(&pending, Timestamp::from_millis(clock.wall_ms()), log);
-        let tools = tools::definitions(owner).into_iter().map(Tool::new).collect::<Result<Vec<_>, _>>()?;
-        let mut catalog = Catalog::new(tools)?;
-        tools::add_resources(&mut catalog, owner)?;
-        tools::add_prompts(&mut catalog, owner)?;
+        let mut catalog = Catalog::default();
+        (tools.daemon)(&mut catalog, owner)?;
         let user_home = Environment::read().user_home;
         let settings = patch::Settings::of_config(&config.patch, user_home.clone());
         let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
         drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
-        conductor_gateway::tools::patch::add(&mut catalog, &patches)?;
+        (tools.patch)(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), user_home.as_deref(), &config.live));
-        conductor_gateway::tools::live::add(&mut catalog, &live)?;
+        (tools.live)(&mut catalog, &live)?;
         let life_ms = config.policy.as_ref().map_or_else(Default::default, |it| it.approval.clone()).ttl_ms;
         let now = Timestamp::from_millis(clock.wall_ms());
         let (journals, skipped) = ScriptStore::open(home.root(), Arc::new(Disk), script_key(&key), now, life_ms)
@@ -153,12 +152,17 @@ impl Gateway {
             log.warn(format_args!("scripts: {}: {}", file.name, file.why));
         }
         let scripts = Scripts::new(journals, conductor_hosts::system::own_program());
-        scripts.copy_from(Originals { patches: Arc::clone(&patches), live: Arc::clone(&live), owner: owner.clone() });
-        catalog.add(Tool::new(tools::run_script(&scripts))?)?;
+        scripts.copy_from(Originals {
+            patches: Arc::clone(&patches),
+            live: Arc::clone(&live),
+            owner: owner.clone(),
+            tools: *tools,
+        });
+        (tools.scripts)(&mut catalog, &scripts)?;
         let scrubber = Scrubber::new();
         log.clean_by(&scrubber);
         let grants = Grants::new(home.root(), config, ids, &scrubber)?;
-        grants.add_tools(&mut catalog)?;
+        grants.add_tools(tools, &mut catalog)?;
         grants.put_in_force(config, log);
         let policy = config.policy.clone().unwrap_or_else(|| {
             log.error("[policy] has an error; until it is fixed, a person is asked before every effect");
@@ -177,7 +181,7 @@ impl Gateway {
             scrubber,
         });
         audit.send_checkpoints_to(&studio.events);
-        conductor_gateway::tools::live::connect(&studio, &live);
+        conductor_gateway::live::connect(&studio, &live);
         let (engine, sessions) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
             engine.tool_gone(conn.0);

@@ -399,7 +399,7 @@ pub async fn apply(
 ) -> Result<Applied, ToolError> {
     let _one_at_a_time = studio.applying.lock().await;
     if owner.status().await?.performance_lock {
-        return Err(super::locked("no plan is applied"));
+        return Err(crate::performance_lock::locked("no plan is applied"));
     }
     let record = find(studio, &id.to_string())?;
     let base = present_bytes(studio)?;

@@ -66,6 +66,7 @@ impl TestDaemon {
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: log.clone(),
+            tools: conductor_tools::BUILTIN,
             first_config: "".into(),
             extra_devices: Vec::new(),
         };

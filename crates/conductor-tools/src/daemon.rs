@@ -42,18 +42,11 @@ mod resources;
 mod sysex;
 mod token_change;
 
-pub use conductor_call_tool::definition as call_tool;
-pub use conductor_run_script::definition as run_script;
-pub use conductor_simulate::simulate_script;
-pub use prompts::add_prompts;
-pub use resources::add_resources;
-
-use conductor_gateway::catalog::{Definition, ResolveTarget, Target};
+use conductor_gateway::catalog::{Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pipeline::call::Call;
-use conductor_gateway::pipeline::gate::Clearance;
+use conductor_gateway::script::run::Scripts;
 use conductor_core::config::Diagnostic;
-use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::pending::ConfigPlan;
 use conductor_core::plan::Change;
 use conductor_core::policy::ByArgs;
@@ -66,8 +59,22 @@ use uuid::Uuid;
 
 pub const TOOLSET: &str = "daemon";
 
-/// All tools of this set.
-pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
+/// Adds the tools, resources and prompts of the daemon to a catalog.
+pub fn add(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogError> {
+    for definition in definitions(owner) {
+        catalog.add(Tool::new(definition)?)?;
+    }
+    resources::add_resources(catalog, owner)?;
+    prompts::add_prompts(catalog, owner)
+}
+
+/// Adds `conductor_run_script`, which needs the means to run scripts.
+pub fn add_run_script(catalog: &mut Catalog, scripts: &Arc<Scripts>) -> Result<(), CatalogError> {
+    catalog.add(Tool::new(conductor_run_script::definition(scripts))?)
+}
+
+/// All tools of this set, except `conductor_run_script`.
+fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     vec![
         conductor_explain::definition(owner),
         conductor_get_config::definition(owner),

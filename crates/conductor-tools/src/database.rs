@@ -21,12 +21,17 @@ pub const TOOLSET: &str = "database";
 
 /// The databases, and the secrets for their passwords.
 #[derive(Clone)]
-pub struct DatabaseAccess {
-    pub databases: Arc<Databases>,
-    pub secrets: Arc<Secrets>,
+struct DatabaseAccess {
+    databases: Arc<Databases>,
+    secrets: Arc<Secrets>,
 }
 
-pub fn add(catalog: &mut Catalog, access: &DatabaseAccess) -> Result<(), CatalogError> {
+pub fn add(
+    catalog: &mut Catalog,
+    databases: &Arc<Databases>,
+    secrets: &Arc<Secrets>,
+) -> Result<(), CatalogError> {
+    let access = &DatabaseAccess { databases: Arc::clone(databases), secrets: Arc::clone(secrets) };
     for definition in [execute::definition(access), query::definition(access), schema::definition(access)] {
         catalog.add(Tool::new(definition)?)?;
     }

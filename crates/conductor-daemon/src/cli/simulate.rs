@@ -4,7 +4,7 @@
 use super::args::Simulate;
 use super::{Failure, Verdict, file_error, out::Out, text, tool_or_offline};
 use crate::home::Home;
-use conductor_gateway::tools::daemon::simulate_script;
+use conductor_gateway::simulation::simulate_script;
 use serde_json::json;
 use std::io::Read;
 use std::path::Path;

@@ -9,6 +9,7 @@ use crate::demo;
 use crate::home::Home;
 use crate::log::Log;
 use conductor_core::config::KeyRung;
+use conductor_gateway::builtin::BuiltinTools;
 use conductor_gateway::report::Status;
 use conductor_hosts::system::{Environment, RandomIds, RealClock, program_of};
 use secrecy::SecretString;
@@ -19,7 +20,13 @@ use std::time::Duration;
 
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
-pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+pub fn run(
+    args: &Up,
+    home: &Home,
+    environment: &Environment,
+    tools: &BuiltinTools,
+    out: &mut Out,
+) -> Result<Verdict, Failure> {
     conductor_hosts::system::open_files::raise()?;
     conductor_hosts::system::memory::forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
@@ -40,6 +47,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: Log::new(clock, Box::new(io::stderr())),
+            tools: *tools,
             first_config: first.text,
             extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
         },

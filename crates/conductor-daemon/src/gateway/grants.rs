@@ -5,10 +5,9 @@
 
 use crate::log::Log;
 use conductor_core::config::{Config, KeyRung};
-use conductor_gateway::secrets::{Scrubber, Secrets, SystemKeys};
+use conductor_gateway::builtin::BuiltinTools;
 use conductor_gateway::catalog::{Catalog, CatalogError};
-use conductor_gateway::tools::database::DatabaseAccess;
-use conductor_gateway::tools::{database, filesystem, shell, web};
+use conductor_gateway::secrets::{Scrubber, Secrets, SystemKeys};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
 use conductor_hosts::shell::Shell;
@@ -55,12 +54,11 @@ impl Grants {
         })
     }
 
-    pub fn add_tools(&self, catalog: &mut Catalog) -> Result<(), CatalogError> {
-        filesystem::add(catalog, &self.files)?;
-        shell::add(catalog, &self.shell)?;
-        let shelf = DatabaseAccess { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };
-        database::add(catalog, &shelf)?;
-        web::add(catalog, &self.web)
+    pub fn add_tools(&self, tools: &BuiltinTools, catalog: &mut Catalog) -> Result<(), CatalogError> {
+        (tools.filesystem)(catalog, &self.files)?;
+        (tools.shell)(catalog, &self.shell)?;
+        (tools.database)(catalog, &self.databases, &self.secrets)?;
+        (tools.web)(catalog, &self.web)
     }
 
     /// Puts a configuration in force. Opening folders is fast, and nothing else in this function

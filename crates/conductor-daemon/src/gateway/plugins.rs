@@ -4,8 +4,8 @@
 //! if a row of the configuration contains its pin: a hash of the code and manifest that a person
 //! was shown. Every load is compared with the pin.
 //!
-//! Not here: the processes (`hosts::plugin`), their tools (`tools::plugins`), and the writing of
-//! rows (`tools::daemon::plugin_set`).
+//! Not here: the processes (`hosts::plugin`), their tools (`plugins` of the gateway), and the
+//! writing of rows (the tool `plugin.set`).
 
 use crate::log::Log;
 use arc_swap::ArcSwap;

@@ -1,6 +1,6 @@
 //! `conductor_get_status`: the state of the daemon and its devices.
 
-use super::plans::StatusAndPlans;
+use conductor_gateway::plans::StatusAndPlans;
 use super::prelude::*;
 use conductor_gateway::catalog::Availability;
 

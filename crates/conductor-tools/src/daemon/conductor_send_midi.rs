@@ -2,7 +2,7 @@
 //! first byte is sent.
 
 use super::prelude::*;
-use super::{locked, output_target};
+use super::output_target;
 use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::pipeline::call::{ConnId, Principal};
 use conductor_gateway::pipeline::gate::Clearance;

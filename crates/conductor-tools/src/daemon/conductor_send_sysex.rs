@@ -2,7 +2,7 @@
 //! allow it in advance.
 
 use super::prelude::*;
-use super::{locked, output_target, sysex};
+use super::{output_target, sysex};
 use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::catalog::AskFacts;
 use conductor_core::digest::Digest;

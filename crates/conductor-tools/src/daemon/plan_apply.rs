@@ -1,7 +1,7 @@
 //! `plan.apply` and `plan.reject`: hidden tools for a person, who calls them through the control
 //! socket, the console, the approval pad or a paired phone.
 
-use super::plans::Applied;
+use conductor_gateway::plans::Applied;
 use super::prelude::*;
 use conductor_gateway::pipeline::call::Principal;
 use conductor_gateway::pipeline::gate::Clearance;

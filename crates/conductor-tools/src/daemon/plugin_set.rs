@@ -3,7 +3,7 @@
 //! the configuration.
 
 use super::plan_apply;
-use super::plans::Applied;
+use conductor_gateway::plans::Applied;
 use super::prelude::*;
 use conductor_core::audit::record::EventName;
 use conductor_core::policy::Channel;

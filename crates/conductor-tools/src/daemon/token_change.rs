@@ -3,7 +3,7 @@
 //! and can be undone like any other change of the configuration.
 
 use super::plan_apply;
-use super::plans::Applied;
+use conductor_gateway::plans::Applied;
 use super::prelude::*;
 use conductor_core::plan::{RowList, TokenChange};
 use conductor_core::policy::Channel;

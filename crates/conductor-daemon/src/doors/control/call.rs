@@ -8,9 +8,9 @@ use conductor_gateway::pipeline::call::{ConnId, Outcome};
 use conductor_gateway::pipeline::circuit::CircuitStatus;
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::catalog::Tool;
+use conductor_gateway::catalog::{examples, views};
 use conductor_gateway::catalog::names::Toolset;
 use conductor_gateway::catalog::signature::{self, Detail};
-use conductor_gateway::tools::{examples, views};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

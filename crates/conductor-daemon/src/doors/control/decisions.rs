@@ -16,7 +16,6 @@ use conductor_core::principal::Principal;
 use conductor_gateway::audit_log::head_value;
 use conductor_gateway::pipeline::Call;
 use conductor_gateway::pipeline::approval::ApprovalError;
-use conductor_gateway::tools::filesystem;
 use conductor_hosts::atomic_file;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -83,7 +82,7 @@ pub async fn show(control: &Control, id: &str, full_from: Option<usize>) -> Resu
 pub async fn undo(control: &Control, person: Principal, id: &str) -> Result<Value, ToolError> {
     let record = find(control, id, &[Kind::Plan, Kind::Edit])?;
     let is_edit = record.kind == Kind::Edit;
-    let (tool, key) = if is_edit { (filesystem::UNDO, "undo_id") } else { ("conductor_undo_plan", "plan_id") };
+    let (tool, key) = if is_edit { ("filesystem.undo", "undo_id") } else { ("conductor_undo_plan", "plan_id") };
     run(control, Call::new(person, tool, json!({ key: record.id.to_string() }))).await
 }
 

@@ -6,7 +6,7 @@ use conductor_core::error::ToolError;
 use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
 use conductor_gateway::pipeline::approval::ApproverPresent;
 use conductor_gateway::studio::events::{Event, Listener};
-use conductor_gateway::tools::daemon::locked;
+use conductor_gateway::performance_lock::locked;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
