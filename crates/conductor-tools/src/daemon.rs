@@ -57,6 +57,8 @@ use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
+pub use conductor_call_tool::definition as call_tool;
+
 pub const TOOLSET: &str = "daemon";
 
 /// Adds the tools, resources and prompts of the daemon to a catalog.

@@ -11,10 +11,10 @@ use conductor_gateway::pipeline::relay::CALL_TOOL;
 use conductor_gateway::pipeline::{self, Call, Outcome, Step};
 use conductor_gateway::studio::Settings;
 use conductor_gateway::catalog::Tool;
-use conductor_gateway::tools::daemon;
 use conductor_gateway::catalog::names::{ReadOnly, Toolset};
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
+use conductor_tools::daemon;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

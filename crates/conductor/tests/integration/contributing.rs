@@ -2,14 +2,14 @@
 
 mod conductor_count_mappings;
 
-/// The names that a file in `tools/daemon` imports.
+/// The names that a file in `conductor-tools/src/daemon` imports.
 mod prelude {
     pub use conductor_core::error::ToolError;
     pub use conductor_core::policy::Tier;
     pub use conductor_gateway::owner_handle::OwnerHandle;
     pub use conductor_gateway::catalog::Definition;
-    pub use conductor_gateway::tools::daemon::TOOLSET;
     pub use conductor_gateway::catalog::typed::{Context, tool};
+    pub use conductor_tools::daemon::TOOLSET;
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
 }

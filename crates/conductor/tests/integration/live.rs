@@ -51,9 +51,9 @@ impl Stage {
         let live = Live::new(studio.home.path(), settings);
         studio
             .studio
-            .edit_catalog(|catalog| conductor_gateway::tools::live::add(catalog, &live))
+            .edit_catalog(|catalog| conductor_tools::live::add(catalog, &live))
             .expect("a tool of the catalog is not valid");
-        conductor_gateway::tools::live::connect(&studio.studio, &live);
+        conductor_gateway::live::connect(&studio.studio, &live);
         let ended = Arc::clone(&live);
         studio.studio.on_connection_end(move |conn| ended.connection_ended(conn.0));
         let stage = Stage { shared: Shared::new(&studio.studio), studio, live };
@@ -794,7 +794,7 @@ fn every_tool_keeps_the_rules() {
     let stage_home = tempfile::tempdir().expect("a folder");
     let live = Live::new(stage_home.path(), live::Settings::of_home(stage_home.path()));
     let mut catalog = conductor_gateway::catalog::Catalog::default();
-    conductor_gateway::tools::live::add(&mut catalog, &live).expect("a tool of the catalog is not valid");
+    conductor_tools::live::add(&mut catalog, &live).expect("a tool of the catalog is not valid");
     assert_eq!(lint_catalog(&catalog), []);
     assert_eq!(catalog.tools().count(), 29);
     for tool in catalog.tools() {

@@ -20,9 +20,9 @@ use conductor_gateway::studio::events::{Change, Event};
 use conductor_gateway::catalog::Catalog;
 use conductor_gateway::catalog::lint::lint_catalog;
 use conductor_gateway::catalog::names::Toolset;
-use conductor_gateway::tools::patch;
 use conductor_hosts::patch::{Patches, Settings};
 use conductor_testkit::studio::{TestStudio, principal};
+use conductor_tools::patch;
 use serde_json::{Value, json};
 
 pub struct PatchTools {
@@ -230,7 +230,7 @@ async fn a_cord_without_an_end_has_no_points() {
 
 #[tokio::test]
 async fn every_tool_has_a_file() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-gateway/src/tools/patch");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-tools/src/patch");
     for (name, _) in NAMES {
         assert!(folder.join(format!("{name}.rs")).is_file(), "{name}");
     }
