@@ -12,7 +12,7 @@
 // Lets `doors/mcp/wire.rs` name `conductor_gateway::catalog::mcp_methods`.
 extern crate self as conductor_gateway;
 
-pub mod tools;
+pub mod catalog;
 
 #[allow(dead_code, unused_imports, reason = "each property uses a part of its file")]
 pub mod outside;

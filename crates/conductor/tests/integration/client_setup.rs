@@ -93,7 +93,7 @@ fn the_manual_lists_every_client_and_every_skill() {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
     for name in skills::ALL.iter().map(skills::Skill::name) {
-        assert!(page.contains(&format!("| [{name}](../crates/conductor/skills/{name}/SKILL.md) |")), "{name}");
+        assert!(page.contains(&format!("| [{name}](../crates/conductor-daemon/skills/{name}/SKILL.md) |")), "{name}");
     }
 }
 
