@@ -60,13 +60,13 @@ use conductor_hosts::system::Environment;
 use conductor_hosts::system::{RandomIds, RealClock};
 use out::Out;
 use serde_json::{Value, json};
-use std::ffi::OsString;
+use std::env::ArgsOs;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs one command to its end. `tools` are the tools of a daemon that the command starts.
-pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment, tools: &BuiltinTools) -> ExitCode {
+pub fn run(args: ArgsOs, environment: &Environment, tools: &BuiltinTools) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {

@@ -262,7 +262,7 @@ impl Gateway {
 
     /// Records an event. Does not wait for the disk, because the owner calls this.
     fn note(&self, event: EventName, detail: Value) {
-        let written = self.studio.audit.event(None, event, detail);
+        let written = self.studio.audit_event(None, event, detail);
         self.runtime.spawn(async move { drop(written.await) });
     }
 
@@ -289,7 +289,7 @@ impl Gateway {
         let reloaded = owner.accept_config(Some(hash)).await?;
         let serving = owner.serving();
         let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
-        let _ = self.studio.audit.event(Some(by), EventName::ConfigAccepted, detail).await;
+        let _ = self.studio.audit_event(Some(by), EventName::ConfigAccepted, detail).await;
         Ok(reloaded)
     }
 
@@ -385,7 +385,7 @@ impl Gateway {
         let shared = Arc::clone(&gateway.shared);
         let studio = &gateway.studio;
         let begin = json!({ "version": env!("CARGO_PKG_VERSION"), "remembered": gateway.audit.is_remembered() });
-        let _ = studio.audit.event(None, EventName::DaemonStart, begin).await;
+        let _ = studio.audit_event(None, EventName::DaemonStart, begin).await;
         let tidy = async {
             let mut clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
             loop {

@@ -106,7 +106,7 @@ impl Console {
     async fn note_failure(&self) {
         let now = self.studio().now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
-            let _ = self.studio().audit.event(None, EventName::AuthFailed, json!({ "door": "console" })).await;
+            let _ = self.studio().audit_event(None, EventName::AuthFailed, json!({ "door": "console" })).await;
         }
     }
 
@@ -123,7 +123,7 @@ impl Console {
         };
         let studio = Arc::clone(self.studio());
         let opened = json!({ "session": session.name });
-        let _ = studio.audit.event(Some(session.person()), EventName::ConsoleOpened, opened).await;
+        let _ = studio.audit_event(Some(session.person()), EventName::ConsoleOpened, opened).await;
         let (console, ending) = (Arc::clone(&self), Arc::clone(&session));
         tokio::spawn(async move { console.when_over(&ending).await });
         let ends = studio.timestamp().plus_millis(SESSION_MS);
@@ -142,7 +142,7 @@ impl Console {
         self.release(session).await;
         self.studio().connection_ended(session.conn);
         let detail = json!({ "session": session.name, "reason": session.why() });
-        let _ = self.studio().audit.event(Some(session.person()), EventName::ConsoleEnded, detail).await;
+        let _ = self.studio().audit_event(Some(session.person()), EventName::ConsoleEnded, detail).await;
         self.feed.push("sessions", json!({ "sessions": self.control.gateway.consoles.list() }));
     }
 

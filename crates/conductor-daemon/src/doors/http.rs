@@ -194,7 +194,7 @@ impl Tokens {
     async fn note_failure(&self, studio: &Studio) {
         let now = studio.now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
-            let _ = studio.audit.event(None, EventName::AuthFailed, json!({ "door": "http" })).await;
+            let _ = studio.audit_event(None, EventName::AuthFailed, json!({ "door": "http" })).await;
         }
     }
 }
@@ -291,7 +291,7 @@ pub fn mark_known<B>(request: &http::Request<B>) {
 }
 
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
-    match shared.studio.audit.up() {
+    match shared.studio.audit_up() {
         Ok(()) => axum::Json(json!({ "status": "ok" })).into_response(),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, axum::Json(json!({ "status": "degraded" }))).into_response(),
     }

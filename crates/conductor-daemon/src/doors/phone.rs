@@ -93,7 +93,7 @@ impl Phone {
     async fn note_failure(&self) {
         let now = self.studio().now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
-            let _ = self.studio().audit.event(None, EventName::AuthFailed, json!({ "door": "phone" })).await;
+            let _ = self.studio().audit_event(None, EventName::AuthFailed, json!({ "door": "phone" })).await;
         }
     }
 
@@ -115,7 +115,7 @@ impl Phone {
             }
         };
         let detail = json!({ "phone": device.name() });
-        let _ = self.studio().audit.event(Some(device.principal()), EventName::PhonePaired, detail).await;
+        let _ = self.studio().audit_event(Some(device.principal()), EventName::PhonePaired, detail).await;
         Ok(plain(&json!({ "key": key, "name": device.name() })))
     }
 
@@ -377,6 +377,6 @@ pub async fn revoke(control: &Control, person: Principal, name: Option<String>) 
             .hint("`conductor pair list` lists the phones."));
     }
     let detail = json!({ "phones": revoked });
-    let _ = control.gateway.studio.audit.event(Some(person), EventName::PhoneRevoked, detail).await;
+    let _ = control.gateway.studio.audit_event(Some(person), EventName::PhoneRevoked, detail).await;
     Ok(json!({ "revoked": revoked }))
 }

@@ -307,7 +307,7 @@ impl Plugins {
             Status::InitFailed | Status::PinMismatch => {
                 self.log.error(format_args!("plugin {name}: {reason}"));
                 let detail = json!({ "plugin": name, "status": status });
-                let _ = self.studio.audit.event(None, EventName::PluginFailed, detail).await;
+                let _ = self.studio.audit_event(None, EventName::PluginFailed, detail).await;
             }
         }
     }

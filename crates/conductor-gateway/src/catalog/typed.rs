@@ -106,10 +106,11 @@ pub fn with_args<A: DeserializeOwned, T: Default>(hook: impl Fn(&A) -> T) -> imp
     move |arguments| parse(arguments).map(|args| hook(&args)).unwrap_or_default()
 }
 
-/// Parses arguments. An integer may be written as `2.0`, because JSON Schema allows that.
+/// Parses arguments. An integer may be written as `2.0`, because JSON Schema allows that. Both
+/// attempts read a reference, so that the parser of each type is compiled once.
 pub fn parse<A: DeserializeOwned>(arguments: &Value) -> Result<A, ToolError> {
     A::deserialize(arguments)
-        .or_else(|fault| A::deserialize(whole_numbers(arguments.clone())).map_err(|_| fault))
+        .or_else(|fault| A::deserialize(&whole_numbers(arguments.clone())).map_err(|_| fault))
         .map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 

@@ -32,7 +32,7 @@ enum End {
     Killed,
 }
 
-pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
+pub(super) async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
         log(call, LogLevel::Info, &format!("{} was disabled after errors; this call tests it again", tool.name));

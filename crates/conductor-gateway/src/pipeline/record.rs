@@ -133,7 +133,7 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    pub fn open(studio: &Studio, call: &Call) -> Self {
+    pub(super) fn open(studio: &Studio, call: &Call) -> Self {
         let mut steps = Vec::with_capacity(Step::ALL.len());
         steps.extend([Step::Receive, Step::Authenticate]);
         Self {

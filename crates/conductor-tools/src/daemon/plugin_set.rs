@@ -32,6 +32,6 @@ async fn run(owner: OwnerHandle, cx: Context, args: Args) -> Result<Applied, Too
     let applied = plans::apply(&cx.studio, &owner, &by, Channel::Cli, made.plan_id).await?;
     let event = if enabled { EventName::PluginEnabled } else { EventName::PluginDisabled };
     let detail = json!({ "plugin": name, "pin": row.get("pin") });
-    let _ = cx.studio.audit.event(Some(by), event, detail).await;
+    let _ = cx.studio.audit_event(Some(by), event, detail).await;
     Ok(applied)
 }

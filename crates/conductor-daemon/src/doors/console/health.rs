@@ -69,7 +69,7 @@ impl Console {
         let studio = self.studio();
         let (calls, call_errors) = studio.meters.totals();
         let open = studio.circuits.list().iter().filter(|it| it.state != breaker::State::Passing).count();
-        let audit = studio.audit.health();
+        let audit = studio.audit_health();
         let (p50, p99) = self.seen.lock().frame.latencies.sample();
         json!({
             "at_ms": studio.clock.wall_ms(),

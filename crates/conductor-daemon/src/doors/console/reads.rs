@@ -336,8 +336,7 @@ impl Console {
         let text = text.await?.map_err(internal)?;
         let _ = self
             .studio()
-            .audit
-            .event(Some(session.person()), EventName::AuditExported, json!({ "bytes": text.len() }))
+            .audit_event(Some(session.person()), EventName::AuditExported, json!({ "bytes": text.len() }))
             .await;
         let mut response = text.into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

@@ -171,7 +171,7 @@ pub async fn reset_circuit(control: &Control, by: Principal, tool: Option<String
         }
         None => studio.circuits.reset_all(),
     }
-    let _ = studio.audit.event(Some(by), EventName::CircuitReset, json!({ "tool": tool })).await;
+    let _ = studio.audit_event(Some(by), EventName::CircuitReset, json!({ "tool": tool })).await;
     Ok(json!({ "reset": tool.unwrap_or_else(|| "all".into()) }))
 }
 

@@ -57,7 +57,7 @@ pub async fn rotate(control: &Control, caller: Caller) -> Result<Value, ToolErro
 
 /// Records the change and notifies the owner.
 async fn changed(control: &Control, by: Principal, event: EventName, detail: Value) {
-    let _ = control.gateway.studio.audit.event(Some(by), event, detail).await;
+    let _ = control.gateway.studio.audit_event(Some(by), event, detail).await;
     control.handle.key_changed();
 }
 

@@ -50,7 +50,7 @@ pub async fn serve(listener: Listener, shared: Arc<Shared>, tally: Arc<Tally>) {
             Ok(Some(accepted)) => accepted,
             Ok(None) => {
                 tally.strangers.fetch_add(1, Ordering::Relaxed);
-                let recorded = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
+                let recorded = shared.studio.audit_event(None, EventName::AuthFailed, json!({ "door": "socket" }));
                 tokio::spawn(recorded);
                 continue;
             }

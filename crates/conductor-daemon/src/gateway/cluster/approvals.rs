@@ -100,7 +100,7 @@ async fn look(session: &Session, link: &Link, id: Uuid, refused: &mut BTreeSet<U
     session.shared.note(|it| it.refused_decisions += 1);
     session.log.warn(format_args!("cluster: a decision about approval {id} has no effect: {why}"));
     let detail = json!({ "approval": id.to_string(), "channel": Channel::Rig.as_str(), "reason": why });
-    let _ = studio.audit.event(None, EventName::AuthFailed, detail).await;
+    let _ = studio.audit_event(None, EventName::AuthFailed, detail).await;
     Ok(())
 }
 
