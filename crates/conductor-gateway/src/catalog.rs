@@ -174,13 +174,19 @@ impl Definition {
         F: Fn(Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Output, ToolError>> + Send + 'static,
     {
-        let name = name.into();
+        let run: Handler = Arc::new(move |studio, clearance, arguments| Box::pin(run(studio, clearance, arguments)));
+        Self::of_handler(name.into(), tier, toolset.into(), run)
+    }
+
+    /// The part of [`Definition::new`] that does not depend on the type of the handler, so that it
+    /// is compiled once and not for every tool.
+    fn of_handler(name: Cow<'static, str>, tier: Tier, toolset: Cow<'static, str>, run: Handler) -> Self {
         Self {
             title: name.clone(),
             description: Cow::Borrowed(""),
             name,
             tier,
-            toolset: toolset.into(),
+            toolset,
             requires_approval: None,
             ask_floor: AskFloor::None,
             idempotent: tier == Tier::ReadOnly,
@@ -205,7 +211,7 @@ impl Definition {
             target: None,
             undoable: false,
             check: None,
-            run: Arc::new(move |studio, clearance, arguments| Box::pin(run(studio, clearance, arguments))),
+            run,
         }
     }
 

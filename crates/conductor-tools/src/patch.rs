@@ -58,7 +58,7 @@ mod validate_layout;
 use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
 use conductor_gateway::catalog::resource::percent_encode;
 use conductor_gateway::catalog::typed::{self, Answer, Context, parse};
-use conductor_gateway::pipeline::call::Call;
+use conductor_gateway::pipeline::call::{Call, Output};
 use conductor_gateway::studio::Studio;
 use answer::{EditAnswer, PatchAnswer};
 use argument::EditedPatch;
@@ -293,8 +293,10 @@ fn tool<A: Args, T: Answer + 'static>(
         let principal = cx.clearance.principal().to_string();
         let asked = Asked { patches, principal, tool: name, args, consent: Consent::Call(cx.clearance.seen_state()) };
         // Use a blocking thread, because a large document or a slow disk would block the threads
-        // that serve all calls.
-        let done = tokio::task::spawn_blocking(move || work(&asked)?.into_output()).await;
+        // that serve all calls. The work is boxed, so that the code of the task is compiled once.
+        let work: Box<dyn FnOnce() -> Result<Output, ToolError> + Send> =
+            Box::new(move || work(&asked)?.into_output());
+        let done = tokio::task::spawn_blocking(work).await;
         let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
         let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;
         if tier != Tier::ReadOnly {

@@ -140,7 +140,11 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     settings.meta_schema = None;
     settings.inline_subschemas = true;
     let is_answer = settings.contract.is_serialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    published_form(settings.into_generator().into_root_schema_for::<T>(), is_answer)
+}
+
+/// The part of [`published`] that does not depend on the type, so that it is compiled once.
+fn published_form(mut schema: Schema, is_answer: bool) -> Value {
     let words = schema.ensure_object();
     words.retain(|word, _| word != "title" && word != "description");
     // The schema of a union has its members in the branches, so it gets no `properties`.
