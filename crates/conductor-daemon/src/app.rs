@@ -173,7 +173,8 @@ impl Daemon {
         let modes = Arc::new(ArcSwap::from_pointee(Modes::of(&serving.config, "")));
         let waker = Waker { wakes, bell: bell.clone(), config: config_orders.clone() };
         let handle = OwnerHandle::new(Arc::new(waker.clone()), published.clone(), modes.clone());
-        let gateway = Arc::new(Gateway::open(&tools, &home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
+        let gateway =
+            Arc::new(Gateway::open(&tools, &home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
         let events = Arc::new(GatewayEvents::start(&gateway, &waker)?);
 
         let post = |waker: &Waker| {

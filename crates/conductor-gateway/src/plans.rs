@@ -4,14 +4,14 @@
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
 //! `person:` can call, through the control socket.
 
+use crate::catalog::typed::Context;
+use crate::mapping_call;
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;
 use crate::report::{NetworkNow, Reloaded, Status};
 use crate::script::{Execution, JoinedPlan};
 use crate::studio::Studio;
-use crate::mapping_call;
 use crate::surroundings::OwnedSurroundings;
-use crate::catalog::typed::Context;
 use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;

@@ -6,9 +6,9 @@
 
 pub mod reach;
 
-use crate::catalog::{CatalogError, Definition, Source, Target, Tool};
 use crate::catalog::lint;
 use crate::catalog::schema::Validator;
+use crate::catalog::{CatalogError, Definition, Source, Target, Tool};
 use crate::pipeline::call::{Content, Output};
 use conductor_core::config::{Plugin, PluginRetry};
 use conductor_core::digest::Digest;

@@ -26,6 +26,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::audit_log::Health;
+use crate::catalog::{Catalog, Tool};
 use crate::pending_store::PendingStore;
 use crate::pipeline::approval::ApprovalQueue;
 use crate::pipeline::call::ConnId;
@@ -34,7 +35,6 @@ use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::AuditSink;
 use crate::report::NetworkNow;
 use crate::secrets::Scrubber;
-use crate::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
 use events::{Change, Events};
 

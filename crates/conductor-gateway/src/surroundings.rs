@@ -2,10 +2,10 @@
 //!
 //! Not here: reading the file and putting it in force.
 
+use crate::catalog::Source;
 use crate::mapping_call;
 use crate::owner_handle::OwnerHandle;
 use crate::studio::Studio;
-use crate::catalog::Source;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Platform, Severity, Surroundings};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -42,14 +42,14 @@ mod resources;
 mod sysex;
 mod token_change;
 
-use conductor_gateway::catalog::{Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
-use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_gateway::pipeline::call::Call;
-use conductor_gateway::script::run::Scripts;
 use conductor_core::config::Diagnostic;
 use conductor_core::pending::ConfigPlan;
 use conductor_core::plan::Change;
 use conductor_core::policy::ByArgs;
+use conductor_gateway::catalog::{Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
+use conductor_gateway::owner_handle::OwnerHandle;
+use conductor_gateway::pipeline::call::Call;
+use conductor_gateway::script::run::Scripts;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -6,10 +6,10 @@ mod query;
 mod schema;
 mod statement;
 
-use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
-use conductor_gateway::catalog::typed::Context;
-use conductor_gateway::secrets::{Secret, Secrets};
 use conductor_core::error::{Code, ToolError};
+use conductor_gateway::catalog::typed::Context;
+use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
+use conductor_gateway::secrets::{Secret, Secrets};
 use conductor_hosts::database::{Bounds, Databases, OWN};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,11 +26,7 @@ struct DatabaseAccess {
     secrets: Arc<Secrets>,
 }
 
-pub fn add(
-    catalog: &mut Catalog,
-    databases: &Arc<Databases>,
-    secrets: &Arc<Secrets>,
-) -> Result<(), CatalogError> {
+pub fn add(catalog: &mut Catalog, databases: &Arc<Databases>, secrets: &Arc<Secrets>) -> Result<(), CatalogError> {
     let access = &DatabaseAccess { databases: Arc::clone(databases), secrets: Arc::clone(secrets) };
     for definition in [execute::definition(access), query::definition(access), schema::definition(access)] {
         catalog.add(Tool::new(definition)?)?;

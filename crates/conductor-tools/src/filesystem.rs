@@ -14,13 +14,13 @@ mod write;
 
 pub use undo::UNDO;
 
-use conductor_gateway::catalog::{Catalog, CatalogError, Definition, Target, Tool};
-use conductor_gateway::catalog::typed::{Answer, Context, parse, tool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
+use conductor_gateway::catalog::typed::{Answer, Context, parse, tool};
+use conductor_gateway::catalog::{Catalog, CatalogError, Definition, Target, Tool};
 use conductor_hosts::files::{FileError, Files, Kind, Place};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

@@ -40,19 +40,17 @@ mod resources;
 pub use prompts::add_prompts;
 pub use resources::add_resources;
 
-use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
-use conductor_gateway::catalog::typed::{Answer, Context, answer_schema, parse, tool};
-use conductor_gateway::live::errors::refused;
-use conductor_gateway::live::notify_watchers;
-use conductor_gateway::studio::Studio;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
+use conductor_gateway::catalog::typed::{Answer, Context, answer_schema, parse, tool};
+use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
+use conductor_gateway::live::errors::refused;
+use conductor_gateway::live::notify_watchers;
+use conductor_gateway::studio::Studio;
 use conductor_hosts::live::sessions::SessionKey;
 use conductor_hosts::live::{Live, LiveHostError, LiveSet, Mode, Op, Way, blocking, is_running};
-use conductor_set::{
-    Applied, Deleted, Diff, LiveEdit, Outcome, Overview, PathId, Stepped, TrackPart, WriteResult,
-};
+use conductor_set::{Applied, Deleted, Diff, LiveEdit, Outcome, Overview, PathId, Stepped, TrackPart, WriteResult};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -55,15 +55,15 @@ mod suggest_alignment;
 mod undo_patch;
 mod validate_layout;
 
-use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
-use conductor_gateway::catalog::resource::percent_encode;
-use conductor_gateway::catalog::typed::{self, Answer, Context, parse};
-use conductor_gateway::pipeline::call::{Call, Output};
-use conductor_gateway::studio::Studio;
 use answer::{EditAnswer, PatchAnswer};
 use argument::EditedPatch;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_gateway::catalog::resource::percent_encode;
+use conductor_gateway::catalog::typed::{self, Answer, Context, parse};
+use conductor_gateway::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
+use conductor_gateway::pipeline::call::{Call, Output};
+use conductor_gateway::studio::Studio;
 use conductor_hosts::patch::reach::{Consent, Question, Rehearsal};
 use conductor_hosts::patch::{Ask, HostKind, Patches, Scene};
 use conductor_patch::{Applied, Op, Outcome};
@@ -294,8 +294,7 @@ fn tool<A: Args, T: Answer + 'static>(
         let asked = Asked { patches, principal, tool: name, args, consent: Consent::Call(cx.clearance.seen_state()) };
         // Use a blocking thread, because a large document or a slow disk would block the threads
         // that serve all calls. The work is boxed, so that the code of the task is compiled once.
-        let work: Box<dyn FnOnce() -> Result<Output, ToolError> + Send> =
-            Box::new(move || work(&asked)?.into_output());
+        let work: Box<dyn FnOnce() -> Result<Output, ToolError> + Send> = Box::new(move || work(&asked)?.into_output());
         let done = tokio::task::spawn_blocking(work).await;
         let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
         let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;

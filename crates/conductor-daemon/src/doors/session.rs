@@ -14,11 +14,11 @@ use super::control::person::starters;
 use super::http::Token;
 use conductor_core::config::{ToolNames, ToolView};
 use conductor_core::policy::limits::REFUSALS_BEFORE_PAUSE;
-use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
-use conductor_gateway::studio::Studio;
 use conductor_gateway::catalog::Tool;
 use conductor_gateway::catalog::names::{ReadOnly, Toolset, UnknownToolset};
 use conductor_gateway::catalog::views;
+use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
+use conductor_gateway::studio::Studio;
 use conductor_hosts::system::processes;
 
 /// The verified identity of a peer.

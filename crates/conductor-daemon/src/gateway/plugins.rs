@@ -13,12 +13,12 @@ use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Plugin};
 use conductor_core::digest::Digest;
 use conductor_core::text::escape;
-use conductor_gateway::studio::Studio;
-use conductor_gateway::studio::events::Event;
 use conductor_gateway::catalog::Tool;
+use conductor_gateway::catalog::schema::Validator;
 use conductor_gateway::plugins::reach::{ConsoleSink, PluginAccess, Reach};
 use conductor_gateway::plugins::{self as tools};
-use conductor_gateway::catalog::schema::Validator;
+use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::Event;
 use conductor_hosts::atomic_file;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::manifest::{self, Manifest};
@@ -503,6 +503,5 @@ impl Known {
 }
 
 fn is_of(tool: &Tool, manifest: &Manifest) -> bool {
-    tool.source
-        == conductor_gateway::catalog::Source::Plugin { name: manifest.name.clone(), code: manifest.code }
+    tool.source == conductor_gateway::catalog::Source::Plugin { name: manifest.name.clone(), code: manifest.code }
 }

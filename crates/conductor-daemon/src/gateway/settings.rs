@@ -7,9 +7,9 @@ use crate::doors::http::Token;
 use conductor_core::config::{self, Config, PdMode};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
 use conductor_core::principal::Principal;
-use conductor_gateway::studio::PolicyInForce;
 use conductor_gateway::catalog::Catalog;
 use conductor_gateway::catalog::names::Toolset;
+use conductor_gateway::studio::PolicyInForce;
 use conductor_hosts::pd;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! Renders the catalog as `docs/tools.md`.
 
-use super::{Catalog, Tool};
 use super::names::Toolset;
+use super::{Catalog, Tool};
 use serde_json::Value;
 use std::fmt::Write;
 

@@ -8,8 +8,8 @@ use conductor_core::policy::Tier;
 use conductor_core::script::NESTING_TOOLS;
 use serde_json::{Map, Value};
 
-use super::{Annotations, Catalog, Source, Tool};
 use super::schema::ROOT_COMBINATORS;
+use super::{Annotations, Catalog, Source, Tool};
 
 const MAX_DEPTH: usize = 12;
 const MAX_SUBSCHEMAS: usize = 512;

@@ -11,9 +11,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Recorded;
+use crate::catalog::names::Toolset;
 use crate::script::Execution;
 use crate::secrets::Scrubber;
-use crate::catalog::names::Toolset;
 
 /// One connection or HTTP session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

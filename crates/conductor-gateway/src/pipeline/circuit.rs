@@ -13,8 +13,8 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::text;
 
 use super::call::Call;
-use crate::studio::Studio;
 use crate::catalog::{Catalog, Target, Tool};
+use crate::studio::Studio;
 use conductor_hosts::system::Clock;
 
 /// Maximum number of targets of one tool with a separate breaker. The number is bounded because

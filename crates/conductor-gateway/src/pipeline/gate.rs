@@ -14,10 +14,10 @@ use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
 use super::record::{self, CallRecord, unavailable};
 use super::{Stop, is_effectful};
+use crate::catalog::names::Toolset;
+use crate::catalog::{Target, Tool};
 use crate::script::Execution;
 use crate::studio::Studio;
-use crate::catalog::{Target, Tool};
-use crate::catalog::names::Toolset;
 
 /// Permission to run a handler once. Its fields are private and only this file creates it, so every
 /// handler that runs has passed the gate.

@@ -20,10 +20,10 @@ use uuid::Uuid;
 use super::call::{Call, ConnId, Outcome, Principal, Via};
 use super::{Step, Steps, handler, is_effectful};
 use crate::audit_log::{AuditLog, Durability, Health};
+use crate::catalog::Tool;
 use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::studio::events::Event;
-use crate::catalog::Tool;
 
 /// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {

@@ -1,11 +1,11 @@
 //! `conductor_find_tools`: finds tools for a task.
 
 use super::prelude::*;
+use conductor_core::tool_search::{self, ToolText};
 use conductor_gateway::catalog::Tool;
 use conductor_gateway::catalog::examples;
 use conductor_gateway::catalog::names::TOOLSETS;
 use conductor_gateway::catalog::signature::{self, Detail};
-use conductor_core::tool_search::{self, ToolText};
 
 /// Number of results unless the caller asks for another number.
 const RESULTS: usize = 5;

@@ -2,8 +2,8 @@
 //! of the file that are not in force.
 
 use super::prelude::*;
-use conductor_gateway::studio::Studio;
 use conductor_core::digest::Digest;
+use conductor_gateway::studio::Studio;
 use conductor_hosts::atomic_file;
 use std::io;
 

@@ -1,8 +1,8 @@
 //! `conductor_get_status`: the state of the daemon and its devices.
 
-use conductor_gateway::plans::StatusAndPlans;
 use super::prelude::*;
 use conductor_gateway::catalog::Availability;
+use conductor_gateway::plans::StatusAndPlans;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let mut definition = tool("conductor_get_status", Tier::ReadOnly, TOOLSET, owner, run).text(

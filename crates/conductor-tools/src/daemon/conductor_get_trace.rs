@@ -1,8 +1,8 @@
 //! `conductor_get_trace`: recent events and their results.
 
 use super::prelude::*;
-use conductor_gateway::owner_handle::{Traced, Wanted};
 use conductor_core::engine::Outcome;
+use conductor_gateway::owner_handle::{Traced, Wanted};
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

@@ -2,8 +2,8 @@
 //! and does not wait for the audit log.
 
 use super::prelude::*;
-use conductor_gateway::report::Panicked;
 use conductor_gateway::catalog::Availability;
+use conductor_gateway::report::Panicked;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {

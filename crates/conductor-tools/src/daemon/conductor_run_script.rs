@@ -1,9 +1,9 @@
 //! `conductor_run_script`: several calls in one, with code between them.
 
 use super::prelude::*;
-use conductor_gateway::script::run::{Asking, Report, Scripts, run as run_script};
 use conductor_core::policy::ByArgs;
 use conductor_core::script::{MAX_CALLS, MAX_RUN_MS};
+use conductor_gateway::script::run::{Asking, Report, Scripts, run as run_script};
 
 /// Longest code of a script, in bytes.
 const MAX_CODE: usize = 64 * 1024;

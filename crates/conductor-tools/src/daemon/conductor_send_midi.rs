@@ -1,14 +1,14 @@
 //! `conductor_send_midi`: sends MIDI messages to a device. All messages are checked before the
 //! first byte is sent.
 
-use super::prelude::*;
 use super::output_target;
-use conductor_gateway::owner_handle::SentBy;
-use conductor_gateway::pipeline::call::{ConnId, Principal};
-use conductor_gateway::pipeline::gate::Clearance;
+use super::prelude::*;
 use conductor_core::error::RefusedBy;
 use conductor_core::event::Body;
 use conductor_core::event::midi::short;
+use conductor_gateway::owner_handle::SentBy;
+use conductor_gateway::pipeline::call::{ConnId, Principal};
+use conductor_gateway::pipeline::gate::Clearance;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 

@@ -3,10 +3,10 @@
 
 use super::prelude::*;
 use super::{output_target, sysex};
-use conductor_gateway::owner_handle::SentBy;
-use conductor_gateway::catalog::AskFacts;
 use conductor_core::digest::Digest;
 use conductor_core::policy::AskFloor;
+use conductor_gateway::catalog::AskFacts;
+use conductor_gateway::owner_handle::SentBy;
 use std::fmt::Write;
 
 /// How long an approval is valid.

@@ -1,8 +1,8 @@
 //! `conductor_start_midi_learn`: collects played events in order to suggest triggers.
 
 use super::prelude::*;
-use conductor_gateway::pipeline::call::ConnId;
 use conductor_core::learn::Started;
+use conductor_gateway::pipeline::call::ConnId;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

@@ -2,9 +2,9 @@
 
 use super::SimulatedMode;
 use super::prelude::*;
+use conductor_core::event::Taint;
 use conductor_gateway::owner_handle::no_mode;
 use conductor_gateway::report::Switched;
-use conductor_core::event::Taint;
 
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend("oneOf" = ["mode", "auto"].map(|it| json!({ "required": [it] }))))]

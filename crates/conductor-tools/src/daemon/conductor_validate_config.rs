@@ -1,9 +1,9 @@
 //! `conductor_validate_config`: lists every fault in the file, with its place.
 
 use super::prelude::*;
-use conductor_gateway::surroundings::OwnedSurroundings;
 use conductor_core::config::timing_report::coverage;
 use conductor_core::config::{Config, Diagnostic, Loaded, Severity};
+use conductor_gateway::surroundings::OwnedSurroundings;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {

@@ -1,11 +1,11 @@
 //! `plan.apply` and `plan.reject`: hidden tools for a person, who calls them through the control
 //! socket, the console, the approval pad or a paired phone.
 
-use conductor_gateway::plans::Applied;
 use super::prelude::*;
+use conductor_core::policy::Channel;
 use conductor_gateway::pipeline::call::Principal;
 use conductor_gateway::pipeline::gate::Clearance;
-use conductor_core::policy::Channel;
+use conductor_gateway::plans::Applied;
 use uuid::Uuid;
 
 #[derive(Deserialize, JsonSchema)]

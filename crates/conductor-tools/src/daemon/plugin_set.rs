@@ -3,10 +3,10 @@
 //! the configuration.
 
 use super::plan_apply;
-use conductor_gateway::plans::Applied;
 use super::prelude::*;
 use conductor_core::audit::record::EventName;
 use conductor_core::policy::Channel;
+use conductor_gateway::plans::Applied;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

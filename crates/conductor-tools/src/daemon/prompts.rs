@@ -1,10 +1,10 @@
 //! Prompts for the studio: texts for the model.
 
 use super::TOOLSET;
-use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::catalog::prompt::{Argument, Prompt};
 use conductor_gateway::catalog::resource::{Completer, Variables, variable};
+use conductor_gateway::catalog::{Catalog, CatalogError};
+use conductor_gateway::owner_handle::OwnerHandle;
 use std::sync::Arc;
 
 pub fn add_prompts(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogError> {

@@ -1,9 +1,9 @@
 //! Resources of the studio. Each resource returns the result of a read tool.
 
 use super::TOOLSET;
-use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::catalog::resource::{Completer, Resource, variable};
+use conductor_gateway::catalog::{Catalog, CatalogError};
+use conductor_gateway::owner_handle::OwnerHandle;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;

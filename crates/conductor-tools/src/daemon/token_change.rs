@@ -3,10 +3,10 @@
 //! and can be undone like any other change of the configuration.
 
 use super::plan_apply;
-use conductor_gateway::plans::Applied;
 use super::prelude::*;
 use conductor_core::plan::{RowList, TokenChange};
 use conductor_core::policy::Channel;
+use conductor_gateway::plans::Applied;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

@@ -1,8 +1,8 @@
 //! `database.execute`: runs one changing statement in a transaction.
 
 use super::{DatabaseAccess, Sql, TOOLSET, bounds, with_target};
-use conductor_gateway::secrets::Secret;
 use crate::prelude::*;
+use conductor_gateway::secrets::Secret;
 use conductor_hosts::database::OWN;
 
 #[derive(Serialize, JsonSchema)]

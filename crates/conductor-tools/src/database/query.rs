@@ -1,8 +1,8 @@
 //! `database.query`: reads rows. The database itself prevents changes.
 
 use super::{DatabaseAccess, Sql, TOOLSET, bounds, with_target};
-use conductor_gateway::secrets::Secret;
 use crate::prelude::*;
+use conductor_gateway::secrets::Secret;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

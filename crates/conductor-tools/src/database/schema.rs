@@ -1,8 +1,8 @@
 //! `database.schema`: lists tables.
 
 use super::{DatabaseAccess, TOOLSET, bounds, with_target};
-use conductor_gateway::secrets::Secret;
 use crate::prelude::*;
+use conductor_gateway::secrets::Secret;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

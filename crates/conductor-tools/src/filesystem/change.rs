@@ -1,10 +1,10 @@
 //! Facts for the approver of a file change: the present content and the difference.
 
 use super::{At, Encoding};
-use conductor_gateway::catalog::AskFacts;
-use conductor_gateway::catalog::typed::parse;
 use conductor_core::digest::Digest;
 use conductor_core::plan::diff;
+use conductor_gateway::catalog::AskFacts;
+use conductor_gateway::catalog::typed::parse;
 use conductor_hosts::files::Files;
 use serde_json::Value;
 use std::fmt::Write as _;

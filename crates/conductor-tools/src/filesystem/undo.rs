@@ -5,12 +5,12 @@
 //! the same folder as plans and approvals, and is removed after a week.
 
 use super::{Asked, TOOLSET, blocking};
-use conductor_gateway::pending_store::Attachment;
-use conductor_gateway::studio::Studio;
 use crate::prelude::*;
 use conductor_core::digest::Digest;
 use conductor_core::pending::{Ask, Fact, Kind, Present, Record, State};
 use conductor_core::policy::Floor;
+use conductor_gateway::pending_store::Attachment;
+use conductor_gateway::studio::Studio;
 use conductor_hosts::files::{Files, Place};
 use uuid::Uuid;
 

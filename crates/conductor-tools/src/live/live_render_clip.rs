@@ -1,9 +1,9 @@
 //! `live_render_clip`: draws a clip as a picture.
 
 use super::prelude::*;
-use conductor_gateway::pipeline::call::Content;
-use conductor_gateway::catalog::typed::WithContent;
 use base64::Engine;
+use conductor_gateway::catalog::typed::WithContent;
+use conductor_gateway::pipeline::call::Content;
 use conductor_hosts::picture::piano_roll::ClipDrawing;
 use conductor_set::Resource;
 

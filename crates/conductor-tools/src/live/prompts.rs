@@ -2,9 +2,9 @@
 
 use super::TOOLSET;
 use super::resources::{clip_ids, completer};
-use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::catalog::prompt::{Argument, Prompt};
 use conductor_gateway::catalog::resource::{Completer, Variables, variable};
+use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_hosts::live::Live;
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Resources of Live Sets. Each resource returns the result of a read tool.
 
 use super::TOOLSET;
-use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::catalog::resource::{Completer, Resource, ToArguments, percent_encode, variable};
+use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_hosts::live::Live;
 use serde_json::{Value, json};
 use std::sync::Arc;

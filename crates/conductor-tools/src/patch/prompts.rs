@@ -2,9 +2,9 @@
 
 use super::TOOLSET;
 use super::resources::ids;
-use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::catalog::prompt::{Argument, Prompt};
 use conductor_gateway::catalog::resource::{Variables, variable};
+use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_hosts::patch::Patches;
 use std::sync::Arc;
 

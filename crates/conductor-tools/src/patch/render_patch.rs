@@ -1,10 +1,10 @@
 //! `render_patch`: draws a picture of a patch for a model.
 
 use super::prelude::*;
-use conductor_gateway::pipeline::call::Content;
+use base64::Engine;
 use conductor_gateway::catalog::resource::percent_encode;
 use conductor_gateway::catalog::typed::WithContent;
-use base64::Engine;
+use conductor_gateway::pipeline::call::Content;
 use conductor_hosts::picture::patch::{Labels, Options, draw};
 
 #[derive(Deserialize, JsonSchema)]

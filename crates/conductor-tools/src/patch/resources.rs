@@ -1,8 +1,8 @@
 //! Resources of patches. Each resource returns the result of a read tool.
 
 use super::TOOLSET;
-use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_gateway::catalog::resource::{Completer, Resource, variable};
+use conductor_gateway::catalog::{Catalog, CatalogError};
 use conductor_hosts::patch::Patches;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use conductor_daemon::doors::mcp::Shared;
 use conductor_core::config::Mcp;
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Policy;
+use conductor_daemon::doors::mcp::Shared;
 use conductor_gateway::studio::Settings;
 use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
 use conductor_testkit::line_client::modern;

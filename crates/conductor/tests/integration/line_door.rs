@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conductor_daemon::doors::mcp::McpDoor;
-use conductor_daemon::doors::mcp::Shared;
-use conductor_daemon::doors::mcp::connection::{self, Setup};
-use conductor_daemon::doors::session::Who;
 use conductor_core::config::{Mcp, OutputSchemas};
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_core::policy::{Policy, Tier};
-use conductor_gateway::studio::Settings;
+use conductor_daemon::doors::mcp::McpDoor;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_daemon::doors::mcp::connection::{self, Setup};
+use conductor_daemon::doors::session::Who;
 use conductor_gateway::catalog::{Definition, Tool};
+use conductor_gateway::studio::Settings;
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::studio::{TestStudio, Written};
 use conductor_testkit::tools;

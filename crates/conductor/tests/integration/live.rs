@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine;
-use conductor_daemon::doors::mcp::Shared;
 use conductor_core::config::{Mcp, OutputSchemas};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_gateway::catalog::lint::lint_catalog;
 use conductor_gateway::pipeline::{self, Call, Outcome};
 use conductor_gateway::studio::Settings;
 use conductor_gateway::studio::events::{Change, Event, Listener};
-use conductor_gateway::catalog::lint::lint_catalog;
 use conductor_hosts::live::{self, Live};
 use conductor_set::Document;
 use conductor_testkit::line_client::LineClient;

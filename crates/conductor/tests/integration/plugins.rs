@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conductor_daemon::gateway::plugins::{Plugins, Status};
-use conductor_daemon::log::Log;
 use conductor_core::audit::record::EventName;
 use conductor_core::config;
 use conductor_core::error::{Code, ToolError};
+use conductor_daemon::gateway::plugins::{Plugins, Status};
+use conductor_daemon::log::Log;
 use conductor_gateway::pipeline::Reply;
 use conductor_gateway::pipeline::call::{Content, Outcome};
-use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_gateway::plugins::{look, reach::PluginAccess};
+use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_hosts::files::Files;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::process::{Launch, NoAnswers, Over, PluginError};

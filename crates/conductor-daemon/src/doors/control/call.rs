@@ -4,13 +4,13 @@ use super::{Caller, Control};
 use crate::doors::mcp::render;
 use conductor_core::config::ToolView;
 use conductor_core::error::{Code, ToolError};
+use conductor_gateway::catalog::Tool;
+use conductor_gateway::catalog::names::Toolset;
+use conductor_gateway::catalog::signature::{self, Detail};
+use conductor_gateway::catalog::{examples, views};
 use conductor_gateway::pipeline::call::{ConnId, Outcome};
 use conductor_gateway::pipeline::circuit::CircuitStatus;
 use conductor_gateway::pipeline::{self, Call};
-use conductor_gateway::catalog::Tool;
-use conductor_gateway::catalog::{examples, views};
-use conductor_gateway::catalog::names::Toolset;
-use conductor_gateway::catalog::signature::{self, Detail};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

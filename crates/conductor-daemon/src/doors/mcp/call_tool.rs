@@ -9,9 +9,9 @@ use super::era::{self, Era};
 use super::methods::{Answer, Cx, internal};
 use super::{McpDoor, elicit, progress, render};
 use conductor_gateway::apps;
+use conductor_gateway::catalog::mcp_methods::MCP_METHODS;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Reply, Via, relay};
-use conductor_gateway::catalog::mcp_methods::MCP_METHODS;
 
 pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era: Era) -> Answer {
     let arguments = Value::Object(request.arguments.unwrap_or_default());

@@ -22,8 +22,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::McpDoor;
 use super::era::{self, Era};
 use super::methods::{Cx, Outgoing};
-use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 use conductor_gateway::catalog::Tool;
+use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 
 const KEY: &str = "approve";
 /// Maximum length of a question. A longer question is truncated and ends with the number of omitted

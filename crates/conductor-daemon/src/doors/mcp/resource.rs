@@ -13,8 +13,8 @@ use super::methods::{Answer, Cx};
 use super::{McpDoor, call_tool, progress, render, skill};
 use crate::skills::Skill;
 use conductor_gateway::apps;
-use conductor_gateway::pipeline::call::{Outcome, Via};
 use conductor_gateway::catalog::resource::Resource;
+use conductor_gateway::pipeline::call::{Outcome, Via};
 
 const PAGE_TTL_MS: u64 = 3_600_000;
 
