@@ -174,7 +174,7 @@ impl Daemon {
         let waker = Waker { wakes, bell: bell.clone(), config: config_orders.clone() };
         let handle = OwnerHandle::new(Arc::new(waker.clone()), published.clone(), modes.clone());
         let gateway =
-            Arc::new(Gateway::open(&tools, &home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
+            Arc::new(Gateway::open(&tools, &home, (&clock, &ids), &handle, &serving, runtime.handle().clone(), &log)?);
         let events = Arc::new(GatewayEvents::start(&gateway, &waker)?);
 
         let post = |waker: &Waker| {

@@ -117,8 +117,7 @@ impl Gateway {
     pub fn open(
         tools: &BuiltinTools,
         home: &Home,
-        clock: &Arc<dyn Clock>,
-        ids: &Arc<dyn Ids>,
+        (clock, ids): (&Arc<dyn Clock>, &Arc<dyn Ids>),
         owner: &OwnerHandle,
         serving: &ConfigInForce,
         runtime: tokio::runtime::Handle,

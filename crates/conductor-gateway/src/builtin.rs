@@ -16,18 +16,23 @@ use conductor_hosts::shell::Shell;
 use conductor_hosts::web::Web;
 use std::sync::Arc;
 
+type Added = Result<(), CatalogError>;
+
+/// Adds the tools of a set to a catalog. The tools act on `T`.
+pub type Add<T> = fn(&mut Catalog, &T) -> Added;
+
 /// For each set, the function that adds its tools, resources and prompts to a catalog.
 #[derive(Clone, Copy)]
 pub struct BuiltinTools {
-    pub daemon: fn(&mut Catalog, &OwnerHandle) -> Result<(), CatalogError>,
+    pub daemon: Add<OwnerHandle>,
     /// `conductor_run_script`, which is added when the other sets exist.
-    pub scripts: fn(&mut Catalog, &Arc<Scripts>) -> Result<(), CatalogError>,
-    pub patch: fn(&mut Catalog, &Arc<Patches>) -> Result<(), CatalogError>,
-    pub live: fn(&mut Catalog, &Arc<Live>) -> Result<(), CatalogError>,
-    pub filesystem: fn(&mut Catalog, &Arc<Files>) -> Result<(), CatalogError>,
-    pub shell: fn(&mut Catalog, &Arc<Shell>) -> Result<(), CatalogError>,
-    pub database: fn(&mut Catalog, &Arc<Databases>, &Arc<Secrets>) -> Result<(), CatalogError>,
-    pub web: fn(&mut Catalog, &Arc<Web>) -> Result<(), CatalogError>,
+    pub scripts: Add<Arc<Scripts>>,
+    pub patch: Add<Arc<Patches>>,
+    pub live: Add<Arc<Live>>,
+    pub filesystem: Add<Arc<Files>>,
+    pub shell: Add<Arc<Shell>>,
+    pub database: fn(&mut Catalog, &Arc<Databases>, &Arc<Secrets>) -> Added,
+    pub web: Add<Arc<Web>>,
     /// The tools of a dry run: they work on these copies of documents, and on the simulator.
     pub dry_run: fn(&Arc<Patches>, &Arc<Live>, &OwnerHandle) -> Vec<Definition>,
 }
