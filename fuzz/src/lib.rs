@@ -9,10 +9,10 @@
 //! The feature `seeded` adds one deliberate mistake for each property. The mistakes are in this
 //! package, never in the product. `fuzz/run seeded` checks that every property detects its mistake.
 
-// Lets `doors/mcp/wire.rs` name `conductor_gateway::tools::mcp_methods`.
+// Lets `doors/mcp/wire.rs` name `conductor_gateway::catalog::mcp_methods`.
 extern crate self as conductor_gateway;
 
-pub mod tools;
+pub mod catalog;
 
 #[allow(dead_code, unused_imports, reason = "each property uses a part of its file")]
 pub mod outside;

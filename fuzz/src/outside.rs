@@ -1,6 +1,6 @@
 //! Files of the product that this package compiles again.
 
-#[path = "../../crates/conductor/src/doors/http/authority.rs"]
+#[path = "../../crates/conductor-daemon/src/doors/http/authority.rs"]
 pub mod authority;
 #[path = "../../crates/conductor-hosts/src/plugin/frame.rs"]
 pub mod frame;
@@ -10,11 +10,11 @@ pub mod fudi;
 pub mod manifest;
 #[path = "../../crates/conductor-hosts/src/osc/packet.rs"]
 pub mod packet;
-#[path = "../../crates/conductor-gateway/src/tools/database/statement.rs"]
+#[path = "../../crates/conductor-tools/src/database/statement.rs"]
 pub mod statement;
 #[path = "../../crates/conductor-hosts/src/pd/tcl.rs"]
 pub mod tcl;
-#[path = "../../crates/conductor/src/doors/mcp/wire.rs"]
+#[path = "../../crates/conductor-daemon/src/doors/mcp/wire.rs"]
 pub mod wire;
 
 pub mod methods {

@@ -8,8 +8,8 @@
 use conductor_core::pending::Short;
 use serde_json::{Value, json};
 
+use crate::catalog::Tool;
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
 
 /// Name of the extension in the capabilities of a client.
 pub const EXTENSION: &str = "io.modelcontextprotocol/ui";

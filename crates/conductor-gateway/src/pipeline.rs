@@ -32,9 +32,9 @@ use tokio::runtime::Handle;
 pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
 pub use record::{CallRecord, Recorded};
 
+use crate::catalog::signature;
+use crate::catalog::{Target, Tool};
 use crate::studio::Studio;
-use crate::tools::catalog::{Target, Tool};
-use crate::tools::signature;
 
 /// The steps of a call, in order. A door does the first two before it creates a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::tools::catalog::{Catalog, Tool};
+use crate::catalog::{Catalog, Tool};
 
 /// One script, from its first run to its end. All its calls share this value.
 pub struct Execution {

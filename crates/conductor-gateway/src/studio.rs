@@ -13,15 +13,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use conductor_core::audit::record::EventName;
 use conductor_core::config::{Audit, Circuit, Config, Mcp};
 use conductor_core::digest::Digest;
 use conductor_core::event::Micros;
 use conductor_core::pending::NewIds;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Retry};
+use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 
+use crate::audit_log::Health;
+use crate::catalog::{Catalog, Tool};
 use crate::pending_store::PendingStore;
 use crate::pipeline::approval::ApprovalQueue;
 use crate::pipeline::call::ConnId;
@@ -30,7 +35,6 @@ use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::AuditSink;
 use crate::report::NetworkNow;
 use crate::secrets::Scrubber;
-use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
 use events::{Change, Events};
 
@@ -92,7 +96,8 @@ pub struct Studio {
     pub sleeper: Arc<dyn Sleeper>,
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
-    pub audit: Arc<dyn AuditSink>,
+    /// Private to this crate, so that only the pipeline writes the records of calls.
+    pub(crate) audit: Arc<dyn AuditSink>,
     pub approvals: ApprovalQueue,
     /// Locked while a plan is applied, so that the next plan starts from the result of this plan.
     pub applying: tokio::sync::Mutex<()>,
@@ -172,6 +177,26 @@ impl Studio {
         let _ = self.network.set(Box::new(report));
     }
 
+    /// Records an event outside calls; `detail` must not contain arguments, results or secrets.
+    pub fn audit_event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        self.audit.event(principal, event, detail)
+    }
+
+    /// Succeeds if records can be written. Otherwise the error is the reason.
+    pub fn audit_up(&self) -> Result<(), String> {
+        self.audit.up()
+    }
+
+    /// The state of the audit log; `None` without a real log.
+    pub fn audit_health(&self) -> Option<Health> {
+        self.audit.health()
+    }
+
     pub fn network(&self) -> NetworkNow {
         self.network.get().map(|report| report()).unwrap_or_default()
     }
@@ -230,8 +255,8 @@ impl Studio {
 
     pub fn pin_fault(&self, tool: &Tool) -> Option<String> {
         match &tool.source {
-            crate::tools::catalog::Source::Builtin => None,
-            crate::tools::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
+            crate::catalog::Source::Builtin => None,
+            crate::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! per Set.
 //!
 //! Every kind of host implements [`LiveHost`]. Not here: tool names and wire formats
-//! (`tools/live`), and the effects of edits (`conductor-set`).
+//! (`live` in `conductor-tools`), and the effects of edits (`conductor-set`).
 
 pub mod abletonosc;
 mod contents;

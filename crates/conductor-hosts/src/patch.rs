@@ -5,7 +5,7 @@
 //! sends changes to the document to its program. If the program refuses a change, the document is
 //! not changed either. Calls for one patch run in order; calls for different patches do not wait
 //! for each other. This code is not async and may block, so async callers use a worker thread. Not
-//! here: tool descriptions (`tools/patch`), file formats (`conductor-patch`).
+//! here: tool descriptions (`patch` in `conductor-tools`), file formats (`conductor-patch`).
 
 pub mod console;
 pub mod document;

@@ -6,7 +6,7 @@
 //! checks the declarations of a plugin.
 //!
 //! Not here: the list of plugins and who enabled them (`gateway::plugins`), their permissions
-//! (`tools::plugins`), and the catalog of tools.
+//! (`plugins` of the gateway), and the catalog of tools.
 
 pub mod child;
 mod engine;

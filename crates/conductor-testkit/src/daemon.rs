@@ -3,9 +3,9 @@
 //! Not here: the built binary as a child process; see the end-to-end tests of `conductor`.
 
 use crate::line_client::LineClient;
-use conductor::app::{Daemon, Machine, Options};
-use conductor::home::Home;
-use conductor::log::Log;
+use conductor_daemon::app::{Daemon, Machine, Options};
+use conductor_daemon::home::Home;
+use conductor_daemon::log::Log;
 use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::report::Status;
 use conductor_hosts::system::{Clock, RandomIds, RealClock, files, listener};
@@ -66,6 +66,7 @@ impl TestDaemon {
             clock: clock.clone(),
             ids: Arc::new(RandomIds),
             log: log.clone(),
+            tools: conductor_tools::BUILTIN,
             first_config: "".into(),
             extra_devices: Vec::new(),
         };

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conductor::doors::http::{self, Authority, Token, Tokens};
-use conductor::doors::mcp::Shared;
+use conductor_daemon::doors::http::{self, Authority, Token, Tokens};
+use conductor_daemon::doors::mcp::Shared;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::listener::serve_stream;
-use conductor::doors::session::Who;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_daemon::doors::mcp::listener::serve_stream;
+use conductor_daemon::doors::session::Who;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 

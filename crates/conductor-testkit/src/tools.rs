@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::Tier;
+use conductor_gateway::catalog::prompt::{Argument, Message, Prompt};
+use conductor_gateway::catalog::resource::Resource;
+use conductor_gateway::catalog::{Availability, Catalog, Definition, Tool};
 use conductor_gateway::pipeline::call::{Content, Output};
-use conductor_gateway::tools::catalog::{Availability, Catalog, Definition, Tool};
-use conductor_gateway::tools::prompt::{Argument, Message, Prompt};
-use conductor_gateway::tools::resource::Resource;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

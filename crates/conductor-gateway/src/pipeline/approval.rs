@@ -29,10 +29,10 @@ use super::call::{Answered, AskClient, Call, ClientAnswer, ConnId, LogLevel, Pri
 use super::limits::Slot;
 use super::record::CallRecord;
 use super::{Stop, shown};
+use crate::catalog::{AskFacts, Source, Target, Tool};
 use crate::pending_store::{Attachment, PendingStore};
 use crate::studio::Studio;
 use crate::studio::events::{Event, Listener};
-use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
 /// Longest target of a call, in characters. A target is never truncated, and must fit on a screen
 /// together with the question.

@@ -11,9 +11,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Recorded;
+use crate::catalog::names::Toolset;
 use crate::script::Execution;
 use crate::secrets::Scrubber;
-use crate::tools::names::Toolset;
 
 /// One connection or HTTP session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,7 +245,7 @@ pub enum Outcome {
 /// audit log.
 pub struct Reply {
     outcome: Outcome,
-    tool: Option<Arc<crate::tools::catalog::Tool>>,
+    tool: Option<Arc<crate::catalog::Tool>>,
     steps: super::Steps,
 }
 
@@ -269,7 +269,7 @@ impl Reply {
     }
 
     /// The definition of the called tool; absent when there is no such tool.
-    pub fn tool(&self) -> Option<&Arc<crate::tools::catalog::Tool>> {
+    pub fn tool(&self) -> Option<&Arc<crate::catalog::Tool>> {
         self.tool.as_ref()
     }
 

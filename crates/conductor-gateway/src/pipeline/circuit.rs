@@ -2,7 +2,7 @@
 //!
 //! Because each target has its own breaker, a missing port or a hanging host does not switch the
 //! tool off for other targets. The state is lost on restart. Not here: the breaker itself
-//! (`conductor_core::breaker`), and the target of a call (`tools::catalog::Target`).
+//! (`conductor_core::breaker`), and the target of a call (`catalog::Target`).
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::text;
 
 use super::call::Call;
+use crate::catalog::{Catalog, Target, Tool};
 use crate::studio::Studio;
-use crate::tools::catalog::{Catalog, Target, Tool};
 use conductor_hosts::system::Clock;
 
 /// Maximum number of targets of one tool with a separate breaker. The number is bounded because

@@ -14,10 +14,10 @@ use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
 use super::record::{self, CallRecord, unavailable};
 use super::{Stop, is_effectful};
+use crate::catalog::names::Toolset;
+use crate::catalog::{Target, Tool};
 use crate::script::Execution;
 use crate::studio::Studio;
-use crate::tools::catalog::{Target, Tool};
-use crate::tools::names::Toolset;
 
 /// Permission to run a handler once. Its fields are private and only this file creates it, so every
 /// handler that runs has passed the gate.
@@ -118,7 +118,7 @@ impl Clearance {
 }
 
 /// An opened gate: one call may run its handler, including retries.
-pub struct Gate {
+pub(super) struct Gate {
     tool: Arc<Tool>,
     permit: Option<PermitGuard>,
     deadline: Micros,
@@ -127,7 +127,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn clearance(&self, call: &Call, record: &CallRecord) -> Clearance {
+    pub(super) fn clearance(&self, call: &Call, record: &CallRecord) -> Clearance {
         Clearance {
             tool: Arc::clone(&self.tool),
             call: record.id,
@@ -146,30 +146,30 @@ impl Gate {
         }
     }
 
-    pub fn tool(&self) -> &Arc<Tool> {
+    pub(super) fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    pub fn deadline(&self) -> Micros {
+    pub(super) fn deadline(&self) -> Micros {
         self.deadline
     }
 
-    pub fn cancel(&self) -> &CancellationToken {
+    pub(super) fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    pub fn is_probe(&self) -> bool {
+    pub(super) fn is_probe(&self) -> bool {
         self.permit.as_ref().is_some_and(PermitGuard::is_probe)
     }
 
-    pub fn into_permit(self) -> Option<PermitGuard> {
+    pub(super) fn into_permit(self) -> Option<PermitGuard> {
         self.permit
     }
 }
 
 /// Step 9: checks that nothing has changed since a person was asked, then requests the permit of
 /// the circuit breaker.
-pub async fn recheck(
+pub(super) async fn recheck(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
     call: &Call,
@@ -214,7 +214,7 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
 /// Step 10: writes the intent to the disk before the gate opens, for every tier except ReadOnly.
 /// While the log is down, only exempt calls run: `conductor_panic`, and the reads that diagnose the
 /// daemon at the human door.
-pub async fn open(
+pub(super) async fn open(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
     call: &Call,

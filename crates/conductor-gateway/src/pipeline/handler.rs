@@ -18,10 +18,10 @@ use super::circuit::PermitGuard;
 use super::gate::Gate;
 use super::record::CallRecord;
 use super::{Stop, is_effectful};
+use crate::catalog::schema::cut;
+use crate::catalog::{Source, Tool};
 use crate::studio::Studio;
 use crate::studio::events::Event;
-use crate::tools::catalog::{Source, Tool};
-use crate::tools::schema::cut;
 
 /// How long a handler may take to stop after a cancel.
 const GRACE: Duration = Duration::from_secs(2);
@@ -32,7 +32,12 @@ enum End {
     Killed,
 }
 
-pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
+pub(super) async fn run(
+    studio: &Arc<Studio>,
+    call: &Call,
+    gate: Gate,
+    record: &mut CallRecord,
+) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
         log(call, LogLevel::Info, &format!("{} was disabled after errors; this call tests it again", tool.name));

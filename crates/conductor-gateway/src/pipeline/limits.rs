@@ -12,8 +12,8 @@ use conductor_core::policy::Tier;
 use conductor_core::policy::limits::{Bucket, Class, Limits, Rate, Rates};
 
 use super::call::{Call, Principal};
+use crate::catalog::Tool;
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
 
 #[derive(Default)]
 pub struct Traffic {

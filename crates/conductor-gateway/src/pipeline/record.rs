@@ -20,10 +20,10 @@ use uuid::Uuid;
 use super::call::{Call, ConnId, Outcome, Principal, Via};
 use super::{Step, Steps, handler, is_effectful};
 use crate::audit_log::{AuditLog, Durability, Health};
+use crate::catalog::Tool;
 use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::studio::events::Event;
-use crate::tools::catalog::Tool;
 
 /// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {
@@ -133,7 +133,7 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    pub fn open(studio: &Studio, call: &Call) -> Self {
+    pub(super) fn open(studio: &Studio, call: &Call) -> Self {
         let mut steps = Vec::with_capacity(Step::ALL.len());
         steps.extend([Step::Receive, Step::Authenticate]);
         Self {

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::Stop;
 use super::call::{Call, Principal, Via};
+use crate::catalog::Tool;
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
 
 /// The tool whose calls are replaced.
 pub const CALL_TOOL: &str = "conductor_call_tool";

@@ -9,18 +9,19 @@ use conductor_hosts::live::Live;
 use conductor_hosts::patch::Patches;
 use serde_json::Value;
 
+use crate::builtin::BuiltinTools;
+use crate::catalog::{Catalog, CatalogError, Tool};
 use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::{Catalog, CatalogError, Tool};
-use crate::tools::{daemon, live, patch};
 
 /// Document tools that write a file.
 const WRITES_FILES: [&str; 4] = ["save_patch", "live_save_set", "live_new_set", "live_render_track"];
 
-/// The patches, Sets and engine whose copies a dry run uses.
+/// The patches, Sets and engine whose copies a dry run uses, and the tools for the copies.
 pub struct Originals {
     pub patches: Arc<Patches>,
     pub live: Arc<Live>,
     pub owner: OwnerHandle,
+    pub tools: BuiltinTools,
 }
 
 impl Originals {
@@ -28,9 +29,7 @@ impl Originals {
     pub fn copy(&self, catalog: &Catalog) -> Result<Catalog, ToolError> {
         let make = || -> Result<Catalog, CatalogError> {
             let mut copy = catalog.copy();
-            let documents = patch::definitions(&self.patches.copies()).into_iter();
-            let sets = live::definitions(&self.live.copies());
-            for definition in documents.chain(sets).chain(daemon::simulated(&self.owner)) {
+            for definition in (self.tools.dry_run)(&self.patches.copies(), &self.live.copies(), &self.owner) {
                 // A tool that the catalog does not have stays unknown.
                 if copy.remove(&definition.name) {
                     copy.add(Tool::new(definition)?)?;

@@ -29,12 +29,12 @@ use uuid::Uuid;
 use super::copies::Originals;
 use super::store::{Durable, JournalFile, Refused, Store, Wanted};
 use super::{Execution, JoinedPlan, function_of};
+use crate::catalog::typed::Context;
+use crate::catalog::{Catalog, Source, Tool};
 use crate::pipeline::call::{Content, Outcome};
 use crate::pipeline::{self, Call, Step};
+use crate::plans;
 use crate::studio::Studio;
-use crate::tools::catalog::{Catalog, Source, Tool};
-use crate::tools::daemon::plans;
-use crate::tools::typed::Context;
 
 /// The name of the code in error messages.
 const FILE: &str = "script.js";

@@ -1,8 +1,8 @@
 //! Checks the declarations of a plugin before a person sees them. Computes the pin, a hash that
 //! binds a person's approval to these declarations and the file.
 //!
-//! Not here: compiling the plugin's schemas and adding its tools to the catalog (`tools::plugins`),
-//! and the approval.
+//! Not here: compiling the plugin's schemas and adding its tools to the catalog (`plugins` of the
+//! gateway), and the approval.
 
 use conductor_core::config::Plugin;
 use conductor_core::digest::Digest;

@@ -19,7 +19,7 @@ use serde_json::json;
 use std::hint::black_box;
 use uuid::Uuid;
 
-#[path = "../../../conductor-gateway/src/tools/schema.rs"]
+#[path = "../../../conductor-gateway/src/catalog/schema.rs"]
 #[allow(dead_code, reason = "only the validator is used")]
 mod schema;
 

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conductor::doors::http::{self, Authority, Tokens};
-use conductor::doors::mcp::{Shared, listener as socket, stdio};
 use conductor_core::config::{OutputSchemas, ToolView};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
 use conductor_core::policy::{Policy, Tier};
+use conductor_daemon::doors::http::{self, Authority, Tokens};
+use conductor_daemon::doors::mcp::{Shared, listener as socket, stdio};
 use conductor_gateway::audit_log;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};

@@ -3,11 +3,11 @@
 
 use crate::allocations;
 use crate::system_calls::{Window, counted};
-use conductor::owner::desk::Desk;
 use conductor_core::config::{Config, Severity};
 use conductor_core::engine::{Effect, Engine};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint};
 use conductor_core::mapping::table::Slots;
+use conductor_daemon::owner::desk::Desk;
 use conductor_hosts::midi::Intake;
 use conductor_hosts::midi::period::{Buffer, Decide, Inlet, Message, Outlet, Outputs, Periods, Written};
 use conductor_hosts::midi::queue::{QueueReceiver, queue};

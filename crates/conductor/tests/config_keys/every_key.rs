@@ -564,7 +564,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         name: "clients_of_two_sdks_sign_in_and_every_other_token_is_refused",
     });
     shown("http.oauth", &["algorithms"], || Elsewhere {
-        file: "src/doors/http/oauth.rs",
+        file: "../conductor-daemon/src/doors/http/oauth.rs",
         name: "every_other_token_is_refused_with_its_reason",
     });
     shown("http.oauth.scopes[]", &["name", "tools", "observe"], || Elsewhere {

@@ -21,10 +21,10 @@ mod surface;
 mod tools;
 mod without;
 
-use conductor::app::Machine;
 use conductor_core::policy::{Channel, Floor};
+use conductor_daemon::app::Machine;
+use conductor_gateway::catalog::Tool;
 use conductor_gateway::owner_handle::SentBy;
-use conductor_gateway::tools::catalog::Tool;
 use conductor_hosts::system::{Clock, RealClock};
 use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::http_client::{post_modern, request, send};

@@ -124,7 +124,7 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     let id = listed["patches"][0]["patch_id"].clone();
     let ask = json!({ "patch_id": id, "varname": "osc", "attribute": "fontsize" });
     let mut control =
-        conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
+        conductor_daemon::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
     for value in [0, 32, 64, 100, 127] {
         control.ask("play", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
     }

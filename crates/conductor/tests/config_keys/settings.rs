@@ -3,8 +3,8 @@
 use super::every_key::{STICKS, modes};
 use super::surface::{BOARD, Cable, with_cable, with_gamepad};
 use super::*;
-use conductor::app::MakeBackend;
 use conductor_core::event::{Axis, Body, Side, Taint};
+use conductor_daemon::app::MakeBackend;
 use conductor_hosts::midi::loopback::Loopback;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

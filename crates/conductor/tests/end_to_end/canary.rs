@@ -10,7 +10,7 @@ use super::secrets::set;
 use super::studio::{Studio, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use conductor::doors::control::client::ClientError;
+use conductor_daemon::doors::control::client::ClientError;
 use conductor_testkit::http_client;
 use conductor_testkit::line_client::modern;
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ fn the_tour_works_command_by_command() {
     let mut studio = Studio::empty();
     studio.up(&["--demo"]);
     let folder = std::path::Path::new(BINARY).parent().unwrap().display();
-    for (command, _) in conductor::demo::TOUR {
+    for (command, _) in conductor_daemon::demo::TOUR {
         let script = format!("PATH=\"{folder}:$PATH\" {command}");
         let output = std::process::Command::new("sh")
             .args(["-c", &script])
@@ -37,7 +37,7 @@ fn the_tour_works_command_by_command() {
 #[test]
 fn the_readme_shows_the_tour() {
     let readme = include_str!("../../../../README.md");
-    for (command, _) in conductor::demo::TOUR {
+    for (command, _) in conductor_daemon::demo::TOUR {
         assert!(readme.contains(command), "README.md does not contain: {command}");
     }
 }
@@ -59,7 +59,7 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let greeting: Vec<String> = lines.by_ref().take_while(|it| !it.starts_with("Events and actions appear")).collect();
     let greeting = greeting.join("\n");
-    for (command, what) in conductor::demo::TOUR {
+    for (command, what) in conductor_daemon::demo::TOUR {
         assert!(greeting.contains(command) && greeting.contains(what), "{greeting}");
     }
     let press = std::process::Command::new(BINARY)
@@ -96,7 +96,7 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
         let printed: Vec<String> = lines.take_while(|it| !it.starts_with("Events and actions appear")).collect();
         let numbered = |line: &str| line.trim().split_once(". ").filter(|it| it.0.len() == 1).map(|it| it.1.to_owned());
         let commands: Vec<String> = printed.iter().filter_map(|it| numbered(it)).collect();
-        assert_eq!(commands.len(), conductor::demo::TOUR.len(), "{printed:?}");
+        assert_eq!(commands.len(), conductor_daemon::demo::TOUR.len(), "{printed:?}");
         for command in commands {
             let mut shell = std::process::Command::new("sh");
             let typed = shell.args(["-c", &command]).env("CONDUCTOR_HOME", home.path()).env("PATH", "/usr/bin:/bin");

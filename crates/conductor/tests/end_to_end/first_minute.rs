@@ -38,7 +38,7 @@ fn a_first_start_offers_the_demo_and_enter_takes_it() {
     terminal.type_in("\n");
     let shown = terminal.until("Events and actions appear below");
     assert!(shown.contains("Conductor is up") && shown.contains("demo play"), "{shown}");
-    assert_eq!(config(home.path()), conductor::demo::CONFIG);
+    assert_eq!(config(home.path()), conductor_daemon::demo::CONFIG);
 }
 
 #[test]

@@ -270,7 +270,7 @@ fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_ri
     let burst: Vec<[u8; 3]> = (0..4000u16).map(|it| [0xE5, (it & 127) as u8, (it >> 7) as u8]).collect();
     let sent = match stage.studio.control().ask("play", json!({ "port": "daw", "messages": burst })) {
         Ok(sent) => sent["messages_sent"].as_u64().unwrap(),
-        Err(conductor::doors::control::client::ClientError::Refused(refused)) => {
+        Err(conductor_daemon::doors::control::client::ClientError::Refused(refused)) => {
             assert_eq!(refused.data["code"], "BUSY", "{}", refused.data);
             refused.data["messages_sent"].as_u64().unwrap()
         }

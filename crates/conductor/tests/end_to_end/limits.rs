@@ -607,7 +607,7 @@ fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
         let before = prlimit(pid, Resource::Nofile, few(full)).unwrap();
         let refused = call("live_save_set", arguments.clone());
         prlimit(pid, Resource::Nofile, before).unwrap();
-        let Err(conductor::doors::control::client::ClientError::Refused(refused)) = refused else {
+        let Err(conductor_daemon::doors::control::client::ClientError::Refused(refused)) = refused else {
             panic!("{arguments}: {refused:?}");
         };
         let refused = refused.data;

@@ -98,7 +98,7 @@ fn all_routes() -> BTreeSet<String> {
         }
     }
     let mut found = BTreeSet::new();
-    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/doors"), &mut found);
+    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-daemon/src/doors"), &mut found);
     found
 }
 

@@ -1,7 +1,7 @@
 //! Scripts in a real daemon. The daemon or the process of the script is killed at every step.
 
 use crate::studio::{DEVICES, Studio, text, until};
-use conductor::doors::control::client::ClientError;
+use conductor_daemon::doors::control::client::ClientError;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::process::{Child, Stdio};

@@ -3,7 +3,7 @@
 
 use crate::plugins::{enable, until_it_is};
 use crate::studio::{BINARY, Studio};
-use conductor::skills::{self, Skill};
+use conductor_daemon::skills::{self, Skill};
 use conductor_testkit::mcp_process::{inspector, node};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
 //! A daemon in a separate home, started for one test and stopped with it.
 
-use conductor::doors::control::client::{Client, ClientError};
+use conductor_daemon::doors::control::client::{Client, ClientError};
 use conductor_testkit::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

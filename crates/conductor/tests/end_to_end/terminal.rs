@@ -2,7 +2,7 @@
 //! and `conductor call`. Also the same commands without a terminal.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
-use conductor::doors::control::client::{Client, ClientError};
+use conductor_daemon::doors::control::client::{Client, ClientError};
 use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::{Terminal, at_a_terminal, without_colours};
 use serde_json::{Value, json};

@@ -125,7 +125,7 @@ fn fetch(server: &Server, trust: Option<&Path>, host: &str) -> Result<Value, Val
     let call = json!({ "tool": "web.fetch", "arguments": { "url": format!("https://{own}/page") } });
     match studio.control().ask("call", call) {
         Ok(value) => Ok(value),
-        Err(conductor::doors::control::client::ClientError::Refused(refused)) => Err(refused.data),
+        Err(conductor_daemon::doors::control::client::ClientError::Refused(refused)) => Err(refused.data),
         Err(other) => panic!("{other:?}"),
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use conductor::doors::mcp::Shared;
 use conductor_core::digest::Digest;
 use conductor_core::error::{AuditResult, Code, RefusedBy, ToolError};
 use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{Channel, Policy, Tier};
+use conductor_daemon::doors::mcp::Shared;
+use conductor_gateway::catalog::{Definition, Tool};
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Reply};
 use conductor_gateway::studio::{PolicyInForce, Settings};
-use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_testkit::line_client::{LineClient, modern_with};
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;

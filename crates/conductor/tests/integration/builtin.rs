@@ -14,8 +14,6 @@ use conductor_gateway::pipeline::call::{Outcome, Principal};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_gateway::studio::{PolicyInForce, Settings};
-use conductor_gateway::tools::database::DatabaseAccess;
-use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
 use conductor_hosts::shell::Shell;
@@ -26,6 +24,7 @@ use conductor_testkit::real::postgres;
 #[cfg(unix)]
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::studio::TestStudio;
+use conductor_tools::{database, filesystem, shell, web};
 use serde_json::{Value, json};
 
 /// A studio with the file, command, database and web tools that a configuration grants.
@@ -65,11 +64,10 @@ impl ExternalTools {
         let keys = Box::new(SystemKeys::new(None));
         let scrubber = Arc::clone(&studio.studio.scrubber);
         let secrets = Secrets::new(studio.home.path(), KeyRung::File, keys, Arc::new(RandomIds), scrubber);
-        let shelf = DatabaseAccess { databases, secrets: Arc::clone(&secrets) };
         studio.studio.edit_catalog(|catalog| {
             filesystem::add(catalog, &files).unwrap();
             shell::add(catalog, &shell).unwrap();
-            database::add(catalog, &shelf).unwrap();
+            database::add(catalog, &databases, &secrets).unwrap();
             web::add(catalog, &web).unwrap();
         });
         ExternalTools { studio, folder, secrets }

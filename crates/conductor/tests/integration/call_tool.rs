@@ -7,20 +7,20 @@ use conductor_core::audit::record::{CallFacts, Via as AuditVia};
 use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
 use conductor_core::principal::Principal;
+use conductor_gateway::catalog::Tool;
+use conductor_gateway::catalog::names::{ReadOnly, Toolset};
 use conductor_gateway::pipeline::relay::CALL_TOOL;
 use conductor_gateway::pipeline::{self, Call, Outcome, Step};
 use conductor_gateway::studio::Settings;
-use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::daemon;
-use conductor_gateway::tools::names::{ReadOnly, Toolset};
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
+use conductor_tools::daemon;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn studio(policy: Policy, settings: Settings) -> TestStudio {
     let studio = TestStudio::with(policy, settings);
-    let added = |catalog: &mut conductor_gateway::tools::catalog::Catalog| {
+    let added = |catalog: &mut conductor_gateway::catalog::Catalog| {
         catalog
             .add(Tool::new(daemon::call_tool()).expect("a sound tool"))
             .expect("the name of the tool is already used");

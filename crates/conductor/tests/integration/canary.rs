@@ -2,15 +2,15 @@
 
 use super::builtin::ExternalTools;
 use base64::Engine as _;
-use conductor::doors::mcp::Shared;
 use conductor_core::config::{Audit, AuditDetail};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::Kind;
 use conductor_core::policy::Tier;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_gateway::catalog::{Definition, Tool};
 use conductor_gateway::pipeline::call::LogLevel;
 use conductor_gateway::secrets::{Scrubber, on_panic};
 use conductor_gateway::studio::Settings;
-use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_testkit::line_client::LineClient;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

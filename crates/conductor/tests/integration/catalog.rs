@@ -5,10 +5,10 @@ use std::sync::Arc;
 use conductor_core::config::ToolNames;
 use conductor_core::digest::Digest;
 use conductor_core::policy::Tier;
+use conductor_gateway::catalog::lint::{Rule, lint, lint_catalog};
+use conductor_gateway::catalog::names::Toolset;
+use conductor_gateway::catalog::{Catalog, CatalogError, Definition, Source, Tool};
 use conductor_gateway::pipeline::Output;
-use conductor_gateway::tools::catalog::{Catalog, CatalogError, Definition, Source, Tool};
-use conductor_gateway::tools::lint::{Rule, lint, lint_catalog};
-use conductor_gateway::tools::names::Toolset;
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 

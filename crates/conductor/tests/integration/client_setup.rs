@@ -1,10 +1,10 @@
 //! Client set-up on realistic files of every client (contract files in `client_setup/`), and on the
 //! real clients where a package contains their loader.
 
-use conductor::doors::mcp::setup::clients::{CLIENTS, Client, Launch, Places, Platform};
-use conductor::doors::mcp::setup::edit::Format;
-use conductor::doors::mcp::setup::{self, Done, SetupError, Status, skill_folders};
-use conductor::skills;
+use conductor_daemon::doors::mcp::setup::clients::{CLIENTS, Client, Launch, Places, Platform};
+use conductor_daemon::doors::mcp::setup::edit::Format;
+use conductor_daemon::doors::mcp::setup::{self, Done, SetupError, Status, skill_folders};
+use conductor_daemon::skills;
 use conductor_testkit::mcp_process;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn the_manual_lists_every_client_and_every_skill() {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
     for name in skills::ALL.iter().map(skills::Skill::name) {
-        assert!(page.contains(&format!("| [{name}](../crates/conductor/skills/{name}/SKILL.md) |")), "{name}");
+        assert!(page.contains(&format!("| [{name}](../crates/conductor-daemon/skills/{name}/SKILL.md) |")), "{name}");
     }
 }
 

@@ -2,23 +2,23 @@
 
 mod conductor_count_mappings;
 
-/// The names that a file in `tools/daemon` imports.
+/// The names that a file in `conductor-tools/src/daemon` imports.
 mod prelude {
     pub use conductor_core::error::ToolError;
     pub use conductor_core::policy::Tier;
+    pub use conductor_gateway::catalog::Definition;
+    pub use conductor_gateway::catalog::typed::{Context, tool};
     pub use conductor_gateway::owner_handle::OwnerHandle;
-    pub use conductor_gateway::tools::catalog::Definition;
-    pub use conductor_gateway::tools::daemon::TOOLSET;
-    pub use conductor_gateway::tools::typed::{Context, tool};
+    pub use conductor_tools::daemon::TOOLSET;
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
 }
 
 use conductor_core::principal::Principal;
+use conductor_gateway::catalog::Tool;
+use conductor_gateway::catalog::lint;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call};
-use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::lint;
 use conductor_testkit::daemon::TestDaemon;
 use serde_json::{Value, json};
 use std::sync::Arc;

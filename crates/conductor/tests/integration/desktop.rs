@@ -1,11 +1,11 @@
 //! Keys, text, mouse and focus with a real X server and a real terminal; xdotool is the reference.
 
-use conductor::app::Machine;
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::config::load;
 use conductor_core::engine::Stroke;
 use conductor_core::event::Taint;
 use conductor_core::focus::{Focus, Window};
+use conductor_daemon::app::Machine;
 use conductor_gateway::report::BackendState;
 use conductor_hosts::desktop::enigo_keys::EnigoKeys;
 use conductor_hosts::desktop::{Desktop, Job, Session};

@@ -1,6 +1,6 @@
 //! Text and focus on Wayland, with a real compositor (sway) and a real terminal (foot).
 
-use conductor::app::Machine;
+use conductor_daemon::app::Machine;
 use conductor_gateway::report::BackendState;
 use conductor_hosts::desktop::session::Compositor;
 use conductor_hosts::desktop::virtual_keyboard::VirtualKeyboard;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use conductor::demo;
 use conductor_core::config::ToolView;
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
-use conductor_gateway::tools::daemon::plans;
-use conductor_gateway::tools::examples;
+use conductor_daemon::demo;
+use conductor_gateway::catalog::examples;
+use conductor_gateway::plans;
 use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::line_client::LineClient;
 use conductor_testkit::tokens;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use conductor::doors::mcp::Shared;
 use conductor_core::config::Mcp;
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Policy;
+use conductor_daemon::doors::mcp::Shared;
 use conductor_gateway::studio::Settings;
 use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
 use conductor_testkit::line_client::modern;
@@ -384,7 +384,7 @@ async fn a_session_is_its_tokens_alone() {
 #[cfg(unix)]
 #[test]
 fn a_home_has_one_token_for_its_owner_only() {
-    use conductor::doors::http::default_token;
+    use conductor_daemon::doors::http::default_token;
     use conductor_hosts::system::CountingIds;
     use std::os::unix::fs::PermissionsExt as _;
     let home = tempfile::tempdir().expect("a folder");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use conductor::doors::mcp::Shared;
 use conductor_core::policy::Policy;
+use conductor_daemon::doors::mcp::Shared;
 use conductor_gateway::studio::Settings;
 use conductor_testkit::http_client::{Answer, TOKEN, request, send, serve};
 use conductor_testkit::studio::TestStudio;

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conductor::doors::mcp::McpDoor;
-use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::connection::{self, Setup};
-use conductor::doors::session::Who;
 use conductor_core::config::{Mcp, OutputSchemas};
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_core::policy::{Policy, Tier};
+use conductor_daemon::doors::mcp::McpDoor;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_daemon::doors::mcp::connection::{self, Setup};
+use conductor_daemon::doors::session::Who;
+use conductor_gateway::catalog::{Definition, Tool};
 use conductor_gateway::studio::Settings;
-use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::studio::{TestStudio, Written};
 use conductor_testkit::tools;
@@ -717,7 +717,7 @@ async fn skills_are_listed_and_their_digest_is_that_of_the_page() {
         );
         let read = client.request("resources/read", json!({ "uri": uri })).await["result"]["contents"][0].clone();
         let text = read["text"].as_str().unwrap();
-        assert_eq!(conductor::skills::digest(text.as_bytes()), skill["resources"][0]["digest"]);
+        assert_eq!(conductor_daemon::skills::digest(text.as_bytes()), skill["resources"][0]["digest"]);
         assert_eq!(
             (&read["mimeType"], text.len()),
             (&json!("text/markdown"), listed["size"].as_u64().unwrap() as usize)

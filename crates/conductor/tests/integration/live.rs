@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine;
-use conductor::doors::mcp::Shared;
 use conductor_core::config::{Mcp, OutputSchemas};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_gateway::catalog::lint::lint_catalog;
 use conductor_gateway::pipeline::{self, Call, Outcome};
 use conductor_gateway::studio::Settings;
 use conductor_gateway::studio::events::{Change, Event, Listener};
-use conductor_gateway::tools::lint::lint_catalog;
 use conductor_hosts::live::{self, Live};
 use conductor_set::Document;
 use conductor_testkit::line_client::LineClient;
@@ -51,9 +51,9 @@ impl Stage {
         let live = Live::new(studio.home.path(), settings);
         studio
             .studio
-            .edit_catalog(|catalog| conductor_gateway::tools::live::add(catalog, &live))
+            .edit_catalog(|catalog| conductor_tools::live::add(catalog, &live))
             .expect("a tool of the catalog is not valid");
-        conductor_gateway::tools::live::connect(&studio.studio, &live);
+        conductor_gateway::live::connect(&studio.studio, &live);
         let ended = Arc::clone(&live);
         studio.studio.on_connection_end(move |conn| ended.connection_ended(conn.0));
         let stage = Stage { shared: Shared::new(&studio.studio), studio, live };
@@ -793,8 +793,8 @@ async fn a_clip_is_drawn_as_text_and_in_pixels() {
 fn every_tool_keeps_the_rules() {
     let stage_home = tempfile::tempdir().expect("a folder");
     let live = Live::new(stage_home.path(), live::Settings::of_home(stage_home.path()));
-    let mut catalog = conductor_gateway::tools::catalog::Catalog::default();
-    conductor_gateway::tools::live::add(&mut catalog, &live).expect("a tool of the catalog is not valid");
+    let mut catalog = conductor_gateway::catalog::Catalog::default();
+    conductor_tools::live::add(&mut catalog, &live).expect("a tool of the catalog is not valid");
     assert_eq!(lint_catalog(&catalog), []);
     assert_eq!(catalog.tools().count(), 29);
     for tool in catalog.tools() {
@@ -805,8 +805,8 @@ fn every_tool_keeps_the_rules() {
 #[tokio::test]
 async fn the_demo_set_is_laid_out_once_and_open() {
     let stage = Stage::new();
-    let home = conductor::home::Home::at(stage.studio.home.path());
-    assert!(conductor::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
+    let home = conductor_daemon::home::Home::at(stage.studio.home.path());
+    assert!(conductor_daemon::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
     let mut client = stage.client().await;
     let sets = client.ok("live_list_sets", json!({})).await;
     assert!(sets["sets"][0]["path"].as_str().is_some_and(|it| Path::new(it).ends_with("sets/demo.als")), "{sets}");
@@ -814,7 +814,7 @@ async fn the_demo_set_is_laid_out_once_and_open() {
     client.ok("live_open_set", json!({ "path": "demo.als" })).await;
     client.ok("live_set_tempo", json!({ "bpm": 99 })).await;
     client.ok("live_save_set", json!({})).await;
-    assert!(conductor::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
+    assert!(conductor_daemon::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
     let saved = Document::open(&fs::read(stage.file("demo.als")).expect("the file"), 1 << 24).expect("a Set");
     assert_eq!(saved.tempo(), Some(99.0));
 }

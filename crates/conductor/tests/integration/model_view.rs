@@ -1,8 +1,8 @@
 //! The model's view of Conductor: views, short schemas, descriptions, and helpful errors.
 
-use conductor::doors::mcp::INSTRUCTIONS;
 use conductor_core::config::ToolView;
-use conductor_gateway::tools::views;
+use conductor_daemon::doors::mcp::INSTRUCTIONS;
+use conductor_gateway::catalog::views;
 use conductor_testkit::daemon::TestDaemon;
 use conductor_testkit::http_client::{request, send};
 use conductor_testkit::line_client::{LineClient, modern};

@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine;
-use conductor::demo;
-use conductor::home::Home;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::pending::{Record, Yes};
 use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule, Tier};
+use conductor_daemon::demo;
+use conductor_daemon::home::Home;
+use conductor_gateway::catalog::Catalog;
+use conductor_gateway::catalog::lint::lint_catalog;
+use conductor_gateway::catalog::names::Toolset;
 use conductor_gateway::pipeline::call::{Content, Outcome, Output};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::studio::Settings as StudioSettings;
 use conductor_gateway::studio::events::{Change, Event};
-use conductor_gateway::tools::catalog::Catalog;
-use conductor_gateway::tools::lint::lint_catalog;
-use conductor_gateway::tools::names::Toolset;
-use conductor_gateway::tools::patch;
 use conductor_hosts::patch::{Patches, Settings};
 use conductor_testkit::studio::{TestStudio, principal};
+use conductor_tools::patch;
 use serde_json::{Value, json};
 
 pub struct PatchTools {
@@ -230,7 +230,7 @@ async fn a_cord_without_an_end_has_no_points() {
 
 #[tokio::test]
 async fn every_tool_has_a_file() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-gateway/src/tools/patch");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-tools/src/patch");
     for (name, _) in NAMES {
         assert!(folder.join(format!("{name}.rs")).is_file(), "{name}");
     }

@@ -10,6 +10,7 @@ use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::pipeline::record::AuditSink as _;
 use conductor_gateway::pipeline::{self, Call, Step};
 use conductor_gateway::studio::Settings;
 use conductor_testkit::studio::{TestStudio, Written, principal};
@@ -232,7 +233,7 @@ async fn the_checker_finds_what_must_never_be() {
             tool: tool.to_owned(),
             tier: found.as_ref().map(|it| it.tier),
             pin: found.as_ref().map(|it| it.pin),
-            input_hash: studio.studio.audit.hash_input(&json!({})),
+            input_hash: studio.journal.hash_input(&json!({})),
             input: None,
             via: None,
             script: None,
@@ -249,7 +250,7 @@ async fn the_checker_finds_what_must_never_be() {
     };
     // A valid history passes.
     let studio = TestStudio::new();
-    let journal = &studio.studio.audit;
+    let journal = &studio.journal;
     studio.runs.note(tools::SET, &json!({}));
     journal.intent(facts(&studio, tools::SET, 1)).await.expect("written");
     journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
@@ -262,17 +263,17 @@ async fn the_checker_finds_what_must_never_be() {
     // An effect without an intent.
     let studio = TestStudio::new();
     studio.runs.note(tools::SET, &json!({}));
-    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
+    studio.journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
     // A tool that is not safe to repeat ran twice.
     let studio = TestStudio::new();
-    studio.studio.audit.intent(facts(&studio, tools::SET, 1)).await.expect("written");
-    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(2), true).await.expect("written");
+    studio.journal.intent(facts(&studio, tools::SET, 1)).await.expect("written");
+    studio.journal.outcome(facts(&studio, tools::SET, 1), ended(2), true).await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
     // A tool that needs approval ran without one.
     let studio = TestStudio::new();
     studio.runs.note(tools::DANGER, &json!({}));
-    studio.studio.audit.intent(facts(&studio, tools::DANGER, 1)).await.expect("written");
-    studio.studio.audit.outcome(facts(&studio, tools::DANGER, 1), ended(1), true).await.expect("written");
+    studio.journal.intent(facts(&studio, tools::DANGER, 1)).await.expect("written");
+    studio.journal.outcome(facts(&studio, tools::DANGER, 1), ended(1), true).await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
 }

@@ -5,12 +5,12 @@ use conductor_core::error::{Code, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
 use conductor_core::policy::{Channel, Tier};
 use conductor_core::principal::Principal;
+use conductor_gateway::catalog::lint;
+use conductor_gateway::catalog::{Definition, Tool};
 use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Output};
 use conductor_gateway::studio::Studio;
-use conductor_gateway::tools::catalog::{Definition, Tool};
-use conductor_gateway::tools::lint;
 use conductor_hosts::system::ManualClock;
 use conductor_hosts::system::listener::Blocking;
 use conductor_testkit::daemon::{Setup, TestDaemon};
@@ -582,7 +582,7 @@ fn every_argument_has_a_description() {
 fn the_page_of_tools_is_the_catalog() {
     let daemon = Fixture::new();
     let catalog = daemon.studio().catalog();
-    let page = conductor_gateway::tools::docs::page(&catalog);
+    let page = conductor_gateway::catalog::docs::page(&catalog);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
     #[expect(clippy::disallowed_methods, reason = "CONDUCTOR_BLESS requests that the page is written")]
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conductor::gateway::plugins::{Plugins, Status};
-use conductor::log::Log;
 use conductor_core::audit::record::EventName;
 use conductor_core::config;
 use conductor_core::error::{Code, ToolError};
+use conductor_daemon::gateway::plugins::{Plugins, Status};
+use conductor_daemon::log::Log;
 use conductor_gateway::pipeline::Reply;
 use conductor_gateway::pipeline::call::{Content, Outcome};
+use conductor_gateway::plugins::{look, reach::PluginAccess};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
-use conductor_gateway::tools::plugins::{look, reach::PluginAccess};
 use conductor_hosts::files::Files;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::process::{Launch, NoAnswers, Over, PluginError};
@@ -1174,7 +1174,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
             panic!("the call returned no result")
         };
         assert!(output.is_error);
-        let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
+        let result = serde_json::to_value(conductor_daemon::doors::mcp::render::success(output)).unwrap();
         assert_eq!(result["isError"], true);
         assert_eq!(result["structuredContent"], json!({ "city": "x", "code": "NOT_FOUND" }));
         let kinds: Vec<_> = result["content"].as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
@@ -1182,7 +1182,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
         let Outcome::Done(Ok(output)) = fixture.call("x.bare", json!({})).await.into_outcome() else {
             panic!("the call returned no result")
         };
-        let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
+        let result = serde_json::to_value(conductor_daemon::doors::mcp::render::success(output)).unwrap();
         assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("no")));
         assert!(result.get("structuredContent").is_none());
     }

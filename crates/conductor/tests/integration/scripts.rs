@@ -18,11 +18,10 @@ use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::script::run::Scripts;
 use conductor_gateway::script::store::Store;
 use conductor_gateway::studio::{PolicyInForce, Settings, Studio};
-use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::daemon::run_script;
 use conductor_testkit::daemon::TestDaemon;
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
+use conductor_tools::daemon::add_run_script;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -38,7 +37,7 @@ fn open_store(studio: &TestStudio) -> Store {
 fn studio(policy: Policy, settings: Settings) -> TestStudio {
     let studio = TestStudio::with(policy, settings);
     let scripts = Scripts::new(open_store(&studio), PathBuf::from(PROGRAM));
-    studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(run_script(&scripts)).unwrap()).unwrap());
+    studio.studio.edit_catalog(|catalog| add_run_script(catalog, &scripts).unwrap());
     studio
 }
 
@@ -235,7 +234,7 @@ async fn a_journal_that_ends_in_an_intent_stops_with_an_unknown_effect() {
     let scripts = Scripts::new(open_store(&studio), PathBuf::from(PROGRAM));
     studio.studio.edit_catalog(|catalog| {
         catalog.remove("conductor_run_script");
-        catalog.add(Tool::new(run_script(&scripts)).unwrap()).unwrap();
+        add_run_script(catalog, &scripts).unwrap();
     });
     for _ in 0..2 {
         let unknown = run(&studio, code).await.unwrap_err();

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::listener::{Tally, serve};
 use conductor_core::config::Mcp;
 use conductor_core::policy::Policy;
+use conductor_daemon::doors::mcp::Shared;
+use conductor_daemon::doors::mcp::listener::{Tally, serve};
 use conductor_gateway::studio::Settings;
 use conductor_hosts::system::listener::{BindError, Listener};
 use conductor_testkit::line_client::LineClient;
