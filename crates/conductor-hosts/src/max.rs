@@ -582,7 +582,9 @@ fn absent() -> ToolError {
         .hint("Run `conductor bridge install max`, open the new patch in Max and keep it open.")
 }
 
+/// The connection failed during a request, so the request may have run.
 fn gone(why: &str) -> ToolError {
     ToolError::new(Code::HostOffline, format!("Max cannot be reached: {why}"))
-        .hint("Check that the bridge patch is open in Max.")
+        .hint("Check that the bridge patch is open in Max. Read the patch before you repeat the call.")
+        .effect(Effect::Unknown)
 }

@@ -84,7 +84,11 @@ impl Postgres {
                 let _ = transaction.rollback().await;
                 return Err(DatabaseError::TooMany { found, most });
             }
-            transaction.commit().await?;
+            transaction.commit().await.map_err(|error| match DatabaseError::from(error) {
+                // The server may have committed before the connection was lost.
+                DatabaseError::Offline { database, why } => DatabaseError::Lost { database, why },
+                other => other,
+            })?;
             Ok(Changed { rows_affected: found, last_insert_id: None })
         })
         .await

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::{KeyRung, load};
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, ToolError};
+use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
 use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule};
 use conductor_gateway::pipeline::call::{Outcome, Principal};
@@ -467,6 +467,27 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(private.code, Code::Denied);
     let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
     assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_effect_of_a_request_without_an_answer_is_unknown() {
+    use tokio::io::AsyncReadExt as _;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let fixture =
+        ExternalTools::new(&format!("[tools.web]\nallow_hosts = [\"{address}\"]\nhttp_hosts = [\"{address}\"]\n"));
+    let fetch = || fixture.call("web.fetch", json!({ "url": format!("http://{address}/") }));
+    let server = tokio::spawn(async move {
+        // The connection ends after the request was read.
+        let (mut client, _) = listener.accept().await.unwrap();
+        assert!(client.read(&mut [0; 4096]).await.unwrap() > 0);
+    });
+    let lost = fetch().await.unwrap_err();
+    assert_eq!((lost.code, lost.effect), (Code::HostOffline, Some(Effect::Unknown)), "{lost:?}");
+    server.await.unwrap();
+    // Control: nothing listens any more, so no request was sent.
+    let refused = fetch().await.unwrap_err();
+    assert_eq!((refused.code, refused.effect), (Code::HostOffline, Some(Effect::None)), "{refused:?}");
 }
 
 // ---- what a rule matches and what a person is shown
