@@ -313,17 +313,19 @@ async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_st
     assert!(flood.to_string().len() <= 1 << 20);
 
     // The time limit uses the studio's clock. The command is killed together with its child
-    // process.
-    let (studio, time) = (Arc::clone(&fixture.studio.studio), Arc::clone(&fixture.studio.time));
-    let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", json!({ "command": "hang" }));
-    let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
-    let found = tokio::task::block_in_place(|| wait_for(PATIENCE, || grandchild("sleep")));
-    let child = found.expect("the command did not start its child process");
-    time.advance(std::time::Duration::from_millis(400));
-    let late = running.await.unwrap().unwrap_err();
-    assert_eq!(late.code, Code::Timeout, "{late:?}");
-    let gone = tokio::task::block_in_place(|| wait_for(PATIENCE, || (!alive(child)).then_some(())));
-    assert!(gone.is_some(), "process {child} outlived its command");
+    // process. A caller cannot extend the configured limit.
+    for arguments in [json!({ "command": "hang" }), json!({ "command": "hang", "timeout_ms": 600_000 })] {
+        let (studio, time) = (Arc::clone(&fixture.studio.studio), Arc::clone(&fixture.studio.time));
+        let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", arguments.clone());
+        let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
+        let found = tokio::task::block_in_place(|| wait_for(PATIENCE, || grandchild("sleep")));
+        let child = found.expect("the command did not start its child process");
+        time.advance(std::time::Duration::from_millis(400));
+        let late = running.await.unwrap().unwrap_err();
+        assert!(late.code == Code::Timeout && late.message.contains("300 ms"), "{arguments}: {late:?}");
+        let gone = tokio::task::block_in_place(|| wait_for(PATIENCE, || (!alive(child)).then_some(())));
+        assert!(gone.is_some(), "process {child} outlived its command");
+    }
 }
 
 #[cfg(unix)]
