@@ -2,6 +2,7 @@
 //! undo.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -469,6 +470,36 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(private.code, Code::Denied);
     let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
     assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
+}
+
+/// A statement that has ended needs no cancel request, which would be another connection.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_postgres_needs_one_connection() {
+    let server = conductor_testkit::require!(conductor_testkit::real::postgres::start());
+    server.sql("CREATE ROLE studio LOGIN PASSWORD 'a-studio-password'");
+    let folder = tempfile::tempdir().unwrap();
+    let name = ".s.PGSQL.5432";
+    let listener = tokio::net::UnixListener::bind(folder.path().join(name)).unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let (counted, target) = (Arc::clone(&count), server.socket().join(name));
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut server = tokio::net::UnixStream::connect(&target).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    let encoded = |path: &std::path::Path| path.display().to_string().replace('/', "%2F");
+    let url = server.url("studio").replace(&encoded(server.socket()), &encoded(folder.path()));
+    let fixture =
+        ExternalTools::new(&format!("[tools.database.sets]\nurl = \"{url}\"\npassword = \"secret:sets-db\"\n"));
+    fixture.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
+    // The connections for earlier statements were made when the last statement has ended.
+    for _ in 0..10 {
+        fixture.call("database.query", json!({ "database": "sets", "sql": "SELECT 1" })).await.unwrap();
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
