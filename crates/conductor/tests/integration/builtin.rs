@@ -142,6 +142,18 @@ async fn files_are_read_listed_and_searched_without_asking() {
         fixture.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"],
         json!([])
     );
+    // Of a long text file only the start is searched, and `truncated` reports this. A long file
+    // that is not text is skipped like a short one.
+    fixture.put("sets/long.txt", &format!("kick\n{}kick\n", "no match\n".repeat(1 << 20)));
+    for path in ["", "sets/long.txt"] {
+        let found = fixture.call("filesystem.search", json!({ "pattern": "kick", "path": path })).await.unwrap();
+        let hits =
+            found["matches"].as_array().unwrap().iter().filter(|it| it["path"].as_str().unwrap().ends_with("long.txt"));
+        assert_eq!((hits.count(), &found["truncated"]), (1, &json!(true)), "{path}");
+    }
+    fixture.put("sets/long.txt", &"\0".repeat(9 << 20));
+    let found = fixture.call("filesystem.search", json!({ "pattern": "kick" })).await.unwrap();
+    assert_eq!(found["truncated"], false);
     let refused = fixture.call("filesystem.search", json!({ "pattern": "(?=x)", "regex": true })).await.unwrap_err();
     assert_eq!(refused.code, Code::BadInput);
     let outside = fixture.call("filesystem.read", json!({ "path": "../../etc/passwd" })).await.unwrap_err();
