@@ -197,6 +197,11 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
         .await
         .unwrap();
     assert_eq!(made["created"], true);
+    std::fs::create_dir(fixture.path("folder")).unwrap();
+    let hash = json!({ "path": "folder", "expected_hash": format!("sha256:{}", "0".repeat(64)) });
+    assert_eq!(fixture.agreed("filesystem.delete", hash).await.unwrap_err().code, Code::StaleReference);
+    assert!(fixture.path("folder").is_dir(), "a folder was deleted in place of a file");
+    fixture.agreed("filesystem.delete", json!({ "path": "folder" })).await.unwrap();
     let gone = fixture.agreed("filesystem.delete", json!({ "path": "a.txt" })).await.unwrap();
     assert!(!fixture.path("a.txt").exists());
     fixture.person("filesystem.undo", json!({ "undo_id": made["undo_id"] })).await.unwrap();
@@ -458,32 +463,6 @@ async fn a_real_postgres_keeps_reads_reads() {
     assert_eq!(tables["tables"][0]["indexes"], json!(["sets_pkey"]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let pages = axum::Router::new()
-        .route("/page", axum::routing::get(|| async { "a page" }))
-        .route("/echo", axum::routing::post(|body: String| async move { body }));
-    tokio::spawn(async move { axum::serve(listener, pages).await });
-    let fixture =
-        ExternalTools::new(&format!("[tools.web]\nallow_hosts = [\"{address}\"]\nhttp_hosts = [\"{address}\"]\n"));
-    let got = fixture.call("web.fetch", json!({ "url": format!("http://{address}/page") })).await.unwrap();
-    assert_eq!((got["content"].as_str(), got["status"].as_u64()), (Some("a page"), Some(200)));
-    let post = json!({ "url": format!("http://{address}/echo"), "method": "POST", "body": "hello" });
-    assert_eq!(
-        fixture.agreed("web.fetch", post).await.unwrap()["content"],
-        "hello",
-        "the POST did not return the sent text"
-    );
-    let other = fixture.call("web.fetch", json!({ "url": "https://other.example/" })).await.unwrap_err();
-    assert_eq!(other.code, Code::ApprovalRequired);
-    let private = fixture.agreed("web.fetch", json!({ "url": "https://127.0.0.1:1/" })).await.unwrap_err();
-    assert_eq!(private.code, Code::Denied);
-    let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
-    assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
-}
-
 /// A statement that has ended needs no cancel request, which would be another connection.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
@@ -512,6 +491,32 @@ async fn a_statement_of_postgres_needs_one_connection() {
         fixture.call("database.query", json!({ "database": "sets", "sql": "SELECT 1" })).await.unwrap();
     }
     assert_eq!(count.load(Ordering::SeqCst), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let pages = axum::Router::new()
+        .route("/page", axum::routing::get(|| async { "a page" }))
+        .route("/echo", axum::routing::post(|body: String| async move { body }));
+    tokio::spawn(async move { axum::serve(listener, pages).await });
+    let fixture =
+        ExternalTools::new(&format!("[tools.web]\nallow_hosts = [\"{address}\"]\nhttp_hosts = [\"{address}\"]\n"));
+    let got = fixture.call("web.fetch", json!({ "url": format!("http://{address}/page") })).await.unwrap();
+    assert_eq!((got["content"].as_str(), got["status"].as_u64()), (Some("a page"), Some(200)));
+    let post = json!({ "url": format!("http://{address}/echo"), "method": "POST", "body": "hello" });
+    assert_eq!(
+        fixture.agreed("web.fetch", post).await.unwrap()["content"],
+        "hello",
+        "the POST did not return the sent text"
+    );
+    let other = fixture.call("web.fetch", json!({ "url": "https://other.example/" })).await.unwrap_err();
+    assert_eq!(other.code, Code::ApprovalRequired);
+    let private = fixture.agreed("web.fetch", json!({ "url": "https://127.0.0.1:1/" })).await.unwrap_err();
+    assert_eq!(private.code, Code::Denied);
+    let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
+    assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
 }
 
 #[tokio::test(flavor = "multi_thread")]
