@@ -183,7 +183,7 @@ impl Store {
     }
 
     fn make_key(&self) -> io::Result<[u8; 32]> {
-        // With a new key, no earlier record is valid, so no rights are granted until a person accepts.
+        // With a new key, no earlier record is valid, so a new key grants no rights.
         let replaced = |fault: &io::Error| self.log.warn(format_args!("config: {fault}; a new key was created"));
         let own = secrets::home_key_or_new(&self.home, KEY, self.ids.as_ref(), replaced)?;
         let holder = self.secrets.mac_key();

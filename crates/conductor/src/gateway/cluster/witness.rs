@@ -19,7 +19,7 @@ const BATCH: usize = 256;
 const AT_ONCE: usize = 64;
 /// The time after which the log is read again even without an event.
 const LOOK_US: u64 = 500_000;
-/// Number of failures to publish, without a success in between, after which the connection is opened again.
+/// Number of failures in a row to publish after which the connection is opened again.
 const MAX_FAILURES: u32 = 3;
 
 /// Publishes until the connection is lost, or until the log is not a continuation of the witness.
