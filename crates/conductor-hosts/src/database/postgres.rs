@@ -84,10 +84,10 @@ impl Postgres {
                 let _ = transaction.rollback().await;
                 return Err(DatabaseError::TooMany { found, most });
             }
-            transaction.commit().await.map_err(|error| match DatabaseError::from(error) {
+            transaction.commit().await.map_err(|error| match error.code() {
+                Some(_) => error.into(),
                 // The server may have committed before the connection was lost.
-                DatabaseError::Offline { database, why } => DatabaseError::Lost { database, why },
-                other => other,
+                None => DatabaseError::Lost { database: "postgres".into(), why: message(&error) },
             })?;
             Ok(Changed { rows_affected: found, last_insert_id: None })
         })
