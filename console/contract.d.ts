@@ -212,7 +212,7 @@ export interface Question {
   any_args?: boolean;
   created_at: Timestamp;
   expires_at: Timestamp | null;
-  decided?: { by: string; channel: 'cli' | 'terminal' | 'console' | 'client' | 'pad' | 'phone'; at: Timestamp; reason?: string };
+  decided?: { by: string; channel: 'cli' | 'terminal' | 'console' | 'client' | 'pad' | 'rig' | 'phone'; at: Timestamp; reason?: string };
   /** Whether the call is held open now and its client waits. */
   held: boolean;
   /** Whether `scope: "session"` is possible. */
@@ -257,7 +257,7 @@ export type ConsoleEvent =
   | { type: 'call.started'; data: { call: string; tool: string; principal: string } }
   | { type: 'call.ended'; data: { call: string; tool: string; principal: string; result: string; code: Code | null; duration_ms: number } }
   | { type: 'circuit'; data: { tool: string; target: string | null; state: 'Passing' | 'Probing' | 'Tripped' } }
-  | { type: 'plugin'; data: { plugin: string; status: JsonObject } }
+  | { type: 'plugin'; data: { plugin: string; status: 'disabled' | 'ready' | 'not_configured' | 'init_failed' | 'pin_mismatch' } }
   | { type: 'checkpoint'; data: JsonObject }
   /** config.toml was read again; mappings, modes and `config` may have changed. */
   | { type: 'config'; data: { hash: string | null; waiting: ConfigWaiting } }

@@ -183,6 +183,7 @@ class Store extends EventTarget {
       case 'circuit': {
         const known = state.circuits.find((it) => it.tool === event.data.tool);
         if (known) known.state = event.data.state;
+        else state.circuits.push({ tool: event.data.tool, state: event.data.state, failures: 0, trips: 0, targets: [] });
         break;
       }
       case 'config':

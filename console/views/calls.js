@@ -130,7 +130,7 @@ class ViewCalls extends View {
   /** @param {AuditRecord} it */
   outcome(it) {
     if (!it.result) return nothing;
-    const kind = it.result === 'ok' ? 'good' : it.result === 'denied' || it.result === 'refused' ? 'warn' : 'bad';
+    const kind = it.result === 'ok' ? 'good' : it.result === 'denied' || it.result === 'rejected' ? 'warn' : 'bad';
     return html`<span class="chip ${kind}">${name(it.code ?? it.result, 24)}</span>`;
   }
 

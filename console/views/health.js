@@ -39,7 +39,9 @@ const CHARTS = [
 const SPANS = [1, 5, 15, 60];
 
 class ViewHealth extends View {
-  static topics = ['health', 'circuit'];
+  static topics = ['health'];
+  // An event about a circuit breaker contains no cause, so the report is loaded again.
+  static reloadTopics = ['circuit'];
   static properties = { report: { state: true }, span: { state: true } };
 
   constructor() {

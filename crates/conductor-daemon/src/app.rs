@@ -126,7 +126,7 @@ impl Daemon {
         if let Some(reason) = &watch_error {
             log.warn(format_args!("watch: {reason}"));
         }
-        let store = Store::new(home.root(), ids.clone(), crate::gateway::grants::secrets_of(home.root(), &ids));
+        let store = Store::new(home.root(), ids.clone(), crate::gateway::grants::secrets_of(home.root(), &ids), &log);
         let opened = config_file::ConfigWatcher::open(
             home.config_file(),
             extra_devices,

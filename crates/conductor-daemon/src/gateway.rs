@@ -125,7 +125,9 @@ impl Gateway {
         let note = (config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(audit::NOTE, home.root()));
         let settings = conductor_gateway::audit_log::Settings::from(&config.audit);
         let audit = DaemonLog::open(home.root().to_owned(), settings, note, (Arc::clone(clock), Arc::clone(ids)), log);
-        let key = conductor_gateway::secrets::home_key(home.root(), "plans.key", ids.as_ref())
+        // With a new key, earlier plans and approvals are not valid, so a person is asked again.
+        let replaced = |fault: &io::Error| log.warn(format_args!("plans: {fault}; a new key was created"));
+        let key = conductor_gateway::secrets::home_key_or_new(home.root(), "plans.key", ids.as_ref(), replaced)
             .map_err(GatewayError::Plans)?;
         let (pending, skipped) = PendingStore::open(home.root(), Arc::new(Disk), key).map_err(GatewayError::Plans)?;
         for file in skipped {

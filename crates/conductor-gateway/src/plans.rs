@@ -456,15 +456,25 @@ fn write(
         );
     }
     let path = config_path(studio);
+    let mut is_changed = false;
     let unchanged = || {
         let now = match atomic_file::read(&path) {
             Err(fault) if fault.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        if now == base { Ok(()) } else { Err(io::Error::other("config.toml changed while the plan was applied")) }
+        is_changed = now != base;
+        if is_changed { Err(io::Error::other("config.toml changed while the plan was applied")) } else { Ok(()) }
     };
-    atomic_file::replace_if(&path, &after, 0o600, &id.to_string(), unchanged).map_err(|fault| {
-        ToolError::new(Code::PlanStale, format!("nothing was written: {fault}")).subject(Subject::Plan(id.to_string()))
+    let written = atomic_file::replace_if(&path, &after, 0o600, &id.to_string(), unchanged);
+    written.map_err(|fault| {
+        let error = if is_changed {
+            ToolError::new(Code::PlanStale, format!("nothing was written: {fault}"))
+        } else {
+            ToolError::new(Code::SdkRejected, format!("{}: the file cannot be written: {fault}", path.display())).hint(
+                "The plan can be applied again. The person should check the file: its permissions and the free space.",
+            )
+        };
+        error.subject(Subject::Plan(id.to_string()))
     })
 }
 

@@ -113,12 +113,47 @@ pub enum MacKey {
     Locked(String),
 }
 
-/// A key of this home in the plain file `secrets/NAME`, which is created if absent.
+/// A key of this home in the plain file `secrets/NAME`, which is created if absent. A file that
+/// cannot be used is an error, because a new key would be another identity.
 pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> {
-    let folder = home.join("secrets");
-    if let Some(key) = std::fs::read(folder.join(name)).ok().and_then(|it| <[u8; 32]>::try_from(it).ok()) {
-        return Ok(key);
+    match read_home_key(home, name)? {
+        Some(key) => Ok(key),
+        None => new_home_key(home, name, ids),
     }
+}
+
+/// Like [`home_key`], but replaces a file that cannot be used and passes the reason to `warn`. Only
+/// for a key whose loss grants nothing.
+pub fn home_key_or_new(home: &Path, name: &str, ids: &dyn Ids, warn: impl FnOnce(&io::Error)) -> io::Result<[u8; 32]> {
+    match read_home_key(home, name) {
+        Ok(Some(key)) => return Ok(key),
+        Ok(None) => {}
+        Err(fault) => warn(&fault),
+    }
+    new_home_key(home, name, ids)
+}
+
+/// Returns `None` if there is no file.
+fn read_home_key(home: &Path, name: &str) -> io::Result<Option<[u8; 32]>> {
+    let path = home.join("secrets").join(name);
+    let unusable = |kind: io::ErrorKind, why: String| {
+        let path = path.display();
+        let cure = "restore the file from a backup, or delete it to get a new key";
+        io::Error::new(kind, format!("{path}: the key cannot be used: {why}; {cure}"))
+    };
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            let count = bytes.len();
+            let wrong = |_| unusable(io::ErrorKind::InvalidData, format!("the file has {count} bytes instead of 32"));
+            <[u8; 32]>::try_from(bytes).map(Some).map_err(wrong)
+        }
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(fault) => Err(unusable(fault.kind(), fault.to_string())),
+    }
+}
+
+fn new_home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> {
+    let folder = home.join("secrets");
     make_private(&folder)?;
     let mut key = [0; 32];
     ids.fill(&mut key);

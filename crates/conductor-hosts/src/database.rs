@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::{self, DatabasePlace};
-use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use conductor_core::error::{Code, Effect, RefusedBy, Subject, ToolError};
 use conductor_core::event::Micros;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -109,6 +109,8 @@ pub enum DatabaseError {
     Unknown { asked: String, known: String },
     #[error("{database}: {why}")]
     Offline { database: String, why: String },
+    #[error("{database}: {why}; it is not known whether the change was made")]
+    Lost { database: String, why: String },
     #[error("{0}")]
     Statement(String),
     #[error("refused: {0}")]
@@ -131,6 +133,10 @@ impl From<DatabaseError> for ToolError {
             DatabaseError::Offline { database, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Host(database))
             }
+            DatabaseError::Lost { database, .. } => ToolError::new(Code::HostOffline, text)
+                .hint("Read the data before you repeat the call.")
+                .subject(Subject::Host(database))
+                .effect(Effect::Unknown),
             DatabaseError::Statement(_) => {
                 ToolError::new(Code::SdkRejected, text).hint("Correct the statement; database.schema shows the tables.")
             }

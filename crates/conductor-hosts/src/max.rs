@@ -416,8 +416,7 @@ impl Plan<'_> {
         was: &BoxView<'_>,
         is: &BoxView<'_>,
     ) -> Result<(), ToolError> {
-        let key =
-            self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box has no key in the bridge"))?;
+        let key = self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(no_key)?;
         if was.text() != is.text() {
             self.push(within, json!({ "op": "text", "key": key, "text": is.text() }));
         }
@@ -582,7 +581,36 @@ fn absent() -> ToolError {
         .hint("Run `conductor bridge install max`, open the new patch in Max and keep it open.")
 }
 
+/// The connection failed during a request, so the request may have run.
 fn gone(why: &str) -> ToolError {
     ToolError::new(Code::HostOffline, format!("Max cannot be reached: {why}"))
-        .hint("Check that the bridge patch is open in Max.")
+        .hint("Check that the bridge patch is open in Max. Read the patch before you repeat the call.")
+        .effect(Effect::Unknown)
+}
+
+/// Conductor's copy of the patch and the patch in Max do not match.
+fn no_key() -> ToolError {
+    ToolError::new(Code::StaleReference, "Max reported no key for a box of this patch, so the box cannot be changed")
+        .hint("Nothing was changed. Save the patch in Max, close it here with discard, and open it again.")
+        .effect(Effect::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conductor_patch::Limits;
+
+    #[test]
+    fn a_box_without_a_key_is_stale_and_max_is_not_reported_as_offline() {
+        let open = |text: &str| {
+            let file = format!(
+                r#"{{"patcher":{{"boxes":[{{"box":{{"id":"obj-1","maxclass":"newobj","text":"{text}","patching_rect":[1,1,50,22]}}}}],"lines":[]}}}}"#
+            );
+            Document::open(file.into_bytes(), Format::Maxpat, &Limits::default()).unwrap()
+        };
+        let before = open("+ 1");
+        let mut plan = Plan { keys: HashMap::new(), names: &mut 0, edits: Vec::new(), straight: 0 };
+        let refused = plan.canvas(Some(&before.root()), &open("+ 2").root(), &[]).unwrap_err();
+        assert_eq!((refused.code, refused.effect), (Code::StaleReference, Some(Effect::None)));
+    }
 }

@@ -239,7 +239,8 @@ impl Web {
         }
         request.send().await.map_err(|error| match certificate_error(&error) {
             Some(why) => WebError::Untrusted { host, why },
-            None => WebError::NoAnswer { host, why: reason(&error) },
+            None if error.is_connect() || error.is_builder() => WebError::NoAnswer { host, why: reason(&error) },
+            None => WebError::Lost { host, why: reason(&error) },
         })
     }
 
@@ -297,7 +298,7 @@ async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Resu
     let mut truncated = false;
     loop {
         let chunk = response.chunk().await;
-        let chunk = chunk.map_err(|error| WebError::NoAnswer { host: host_and_port(url), why: reason(&error) })?;
+        let chunk = chunk.map_err(|error| WebError::Lost { host: host_and_port(url), why: reason(&error) })?;
         let Some(chunk) = chunk else { break };
         let room = limit - body.len();
         body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());

@@ -8,7 +8,8 @@ use super::tree::Node;
 use crate::named_enum::named_enum;
 
 section! {
-    /// The audit log. It cannot be disabled. A change takes effect at the next start.
+    /// The audit log. It cannot be disabled. A change of `detail` or `read_only_sync` takes effect
+    /// at once, and any other change at the next start.
     #[derive(Eq)]
     pub struct Audit {
         /// How arguments are recorded. `hash`: only a keyed hash. `full`: a keyed hash and the text

@@ -305,6 +305,9 @@ fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, p
         (Matcher::UsbTopology(_), _, Platform::MacOs | Platform::Windows) => {
             Some(format!("UsbTopology cannot match on {here}: only Linux reports where a device is plugged in"))
         }
+        (Matcher::UsbIdentifier { .. }, Protocol::Midi, Platform::MacOs | Platform::Windows) => Some(format!(
+            "UsbIdentifier cannot match a MIDI port on {here}: only Linux reports the USB device of a MIDI port"
+        )),
         (Matcher::ControllerGuid(_), Protocol::Midi, _) => {
             Some("ControllerGuid cannot match a MIDI port: only gamepads have a GUID".to_owned())
         }

@@ -352,6 +352,21 @@ fn matchers_that_cannot_match_here_are_warnings() {
     assert_eq!(on(Platform::Windows).diagnostics.len(), 2);
     assert!(on(Platform::Windows).valid());
     assert!(config::load(text).diagnostics.is_empty());
+    let usb = "matchers = [{ type = \"UsbIdentifier\", vendor_id = 1, product_id = 2 }]\n";
+    for (protocol, platform, count) in [
+        ("Midi", Platform::Linux, 0),
+        ("Midi", Platform::MacOs, 1),
+        ("Midi", Platform::Windows, 1),
+        ("Gamepad", Platform::MacOs, 0),
+    ] {
+        let text = format!("[[devices]]\nalias = \"a\"\nprotocol = \"{protocol}\"\n{usb}");
+        let around = Surroundings { platform: Some(platform), ..Surroundings::default() };
+        let found = messages(&config::load_with(&text, &around));
+        assert!(
+            found.len() == count && found.iter().all(|it| it.starts_with("UsbIdentifier")),
+            "{protocol}: {found:?}"
+        );
+    }
 }
 
 #[test]

@@ -23,8 +23,7 @@ pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdi
                 }
                 let row = |name: String, it: &Value| {
                     let state = text(it, "state");
-                    let tone = if state == "closed" { Tone::Good } else { Tone::Bad };
-                    vec![cell(name), tone.cell(state), cell(format_args!("{} failures", it["failures"]))]
+                    vec![cell(name), tone(state).cell(state), cell(format_args!("{} failures", it["failures"]))]
                 };
                 let mut rows = Vec::new();
                 for it in &circuits {
@@ -42,6 +41,28 @@ pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdi
             ask_and_show(home, out, ("circuit.reset", json!({ "tool": tool })), |out, answer| {
                 out.line(format_args!("reset {}", text(answer, "reset")))
             })
+        }
+    }
+}
+
+fn tone(state: &str) -> Tone {
+    match state {
+        "Passing" => Tone::Good,
+        "Probing" => Tone::Note,
+        _ => Tone::Bad,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conductor_core::breaker::State;
+
+    #[test]
+    fn every_state_of_a_breaker_has_its_colour() {
+        for (state, colour) in [(State::Passing, Tone::Good), (State::Probing, Tone::Note), (State::Tripped, Tone::Bad)]
+        {
+            assert_eq!(tone(&format!("{state:?}")), colour, "{state:?}");
         }
     }
 }

@@ -48,8 +48,7 @@ fn show_list(out: &mut Out, answer: &Value) -> io::Result<()> {
     let mut rows = Vec::new();
     for it in plugins {
         let (name, status, tools) = (text(it, "name"), text(it, "status"), texts(it, "tools"));
-        let tone = if status == "enabled" { Tone::Good } else { Tone::Note };
-        rows.push(vec![Tone::Strong.cell(name), tone.cell(status), cell(text(it, "file"))]);
+        rows.push(vec![Tone::Strong.cell(name), tone(status).cell(status), cell(text(it, "file"))]);
         rows.extend(it["reason"].as_str().map(|reason| vec![cell(""), cell(reason)]));
         if !tools.is_empty() {
             rows.push(vec![cell(""), cell(tools.join(", "))]);
@@ -58,6 +57,14 @@ fn show_list(out: &mut Out, answer: &Value) -> io::Result<()> {
         }
     }
     out.table(&rows)
+}
+
+fn tone(status: &str) -> Tone {
+    match status {
+        "ready" => Tone::Good,
+        "disabled" => Tone::Note,
+        _ => Tone::Bad,
+    }
 }
 
 /// Finds a plugin by path, or by name in the plugin folder, with or without the file extension.
@@ -202,5 +209,24 @@ fn show_grants(out: &mut Out, row: &Map<String, Value>) -> io::Result<()> {
     match row.get("config").and_then(Value::as_object).filter(|it| !it.is_empty()) {
         Some(config) => out.line(format_args!("  config   {}", escape(&json!(config).to_string()))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::plugins::Status;
+
+    #[test]
+    fn every_status_of_a_plugin_has_its_colour() {
+        for (status, colour) in [
+            (Status::Ready, Tone::Good),
+            (Status::Disabled, Tone::Note),
+            (Status::NotConfigured, Tone::Bad),
+            (Status::InitFailed, Tone::Bad),
+            (Status::PinMismatch, Tone::Bad),
+        ] {
+            assert_eq!(tone(json!(status).as_str().unwrap()), colour, "{status:?}");
+        }
     }
 }

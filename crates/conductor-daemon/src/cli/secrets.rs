@@ -62,14 +62,17 @@ pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdic
     }
 }
 
-/// Reads a value from the terminal without echo. If stdin is not a terminal, reads it to its end,
-/// but at most 128 KiB. Line breaks at the end are removed.
+/// Maximum length of a value on stdin, in bytes.
+const LONGEST: usize = 1 << 17;
+
+/// Reads a value from the terminal without echo. If stdin is not a terminal, reads it to its end.
+/// Line breaks at the end are removed.
 pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     let mut value = Zeroizing::new(String::new());
     if io::stdin().is_terminal() {
         hidden_line(question, &mut value)?;
     } else {
-        io::stdin().lock().take(1 << 17).read_to_string(&mut value)?;
+        piped(io::stdin().lock(), &mut value)?;
     }
     while value.ends_with(['\n', '\r']) {
         value.pop();
@@ -78,6 +81,16 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
         return Err(Failure::Text("no value was given".into()));
     }
     Ok(value)
+}
+
+fn piped(input: impl Read, value: &mut String) -> io::Result<()> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST + 1));
+    input.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > LONGEST {
+        return Err(io::Error::other(format!("the value is too long: at most {LONGEST} bytes are read from stdin")));
+    }
+    value.push_str(std::str::from_utf8(&bytes).map_err(|_| io::Error::other("the input is not UTF-8"))?);
+    Ok(())
 }
 
 /// Turns the echo off before the question is shown, so that keys typed at once are neither shown
@@ -109,6 +122,17 @@ fn typed_line(mut next: impl FnMut() -> io::Result<Option<u8>>) -> io::Result<Ze
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_is_too_long_is_refused_and_never_shortened() {
+        let piped = |text: &str| {
+            let mut value = String::new();
+            super::piped(text.as_bytes(), &mut value).map(|()| value)
+        };
+        let longest = "\u{e9}".repeat(LONGEST / 2);
+        assert_eq!(piped(&longest).unwrap(), longest);
+        assert!(piped(&(longest + "x")).unwrap_err().to_string().contains("too long"));
+    }
 
     #[test]
     fn a_hidden_line_is_edited_with_the_usual_keys() {

@@ -9,6 +9,7 @@
 //!
 //! Not here: held changes (`conductor_core::config::held`), and reading the file (`config_file`).
 
+use crate::log::Log;
 use conductor_core::config::held::Accepted;
 use conductor_core::digest::Digest;
 use conductor_gateway::audit_log::files::{Disk, Files};
@@ -67,11 +68,12 @@ pub struct Store {
     ids: Arc<dyn Ids>,
     secrets: Arc<Secrets>,
     mark: Option<Mark>,
+    log: Log,
 }
 
 impl Store {
-    pub fn new(home: &Path, ids: Arc<dyn Ids>, secrets: Arc<Secrets>) -> Self {
-        Store { home: home.to_owned(), ids, secrets, mark: None }
+    pub fn new(home: &Path, ids: Arc<dyn Ids>, secrets: Arc<Secrets>, log: &Log) -> Self {
+        Store { home: home.to_owned(), ids, secrets, mark: None, log: log.clone() }
     }
 
     /// The record that was read or written last.
@@ -181,7 +183,9 @@ impl Store {
     }
 
     fn make_key(&self) -> io::Result<[u8; 32]> {
-        let own = secrets::home_key(&self.home, KEY, self.ids.as_ref())?;
+        // With a new key, no earlier record is valid, so a new key grants no rights.
+        let replaced = |fault: &io::Error| self.log.warn(format_args!("config: {fault}; a new key was created"));
+        let own = secrets::home_key_or_new(&self.home, KEY, self.ids.as_ref(), replaced)?;
         let holder = self.secrets.mac_key();
         Ok(match holder {
             MacKey::Key(vault) => *Digest::keyed(&vault, &own).as_bytes(),

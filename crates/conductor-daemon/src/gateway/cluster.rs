@@ -233,7 +233,7 @@ impl Cluster {
             return Err(ToolError::new(Code::PlanStale, "the question has changed since it was shown"));
         }
         let key = home_key(&self.studio.home, DECIDER_KEY, &*self.studio.ids)
-            .map_err(|it| ToolError::new(Code::Internal, format!("the key for decisions cannot be read: {it}")))?;
+            .map_err(|it| ToolError::new(Code::Internal, it.to_string()))?;
         let by = format!("{}/{person}", shared.rig);
         let key = SigningKey::from_bytes(&key);
         let decision = Decision::sign(rig, &question, answer, self.studio.timestamp(), &by, &key);
@@ -333,7 +333,7 @@ pub fn identity(
             Credentials { seed: key.to_bytes(), jwt }
         }
         None => {
-            let seed = home_key(home, RIG_KEY, ids).map_err(|it| format!("secrets/{RIG_KEY}: {it}"))?;
+            let seed = home_key(home, RIG_KEY, ids).map_err(|it| it.to_string())?;
             Credentials { seed, jwt: None }
         }
     };

@@ -20,12 +20,13 @@ pub(super) struct Copy {
     required: bool,
     /// The segment being copied, and the number of bytes copied.
     at: Option<(u32, u64, Arc<dyn LogFile>)>,
-    retry_at_ms: Option<u64>,
+    /// The last failure, and the time of the next attempt.
+    failed: Option<(String, u64)>,
 }
 
 impl Copy {
     pub fn new(dir: PathBuf, required: bool) -> Self {
-        Self { dir, required, at: None, retry_at_ms: None }
+        Self { dir, required, at: None, failed: None }
     }
 
     pub fn dir(&self) -> &Path {
@@ -36,8 +37,8 @@ impl Copy {
         self.required
     }
 
-    pub const fn retry_at_ms(&self) -> Option<u64> {
-        self.retry_at_ms
+    pub fn retry_at_ms(&self) -> Option<u64> {
+        self.failed.as_ref().map(|(_, at)| *at)
     }
 
     /// Extends the copy to `len` bytes of segment `active`, and syncs it.
@@ -49,16 +50,18 @@ impl Copy {
         len: u64,
         now_ms: u64,
     ) -> io::Result<()> {
-        if !self.required && self.retry_at_ms.is_some_and(|at| now_ms < at) {
-            return Err(io::Error::other("the last write to the second copy failed; the next attempt is not due yet"));
+        // Until the next attempt is due, the cause of the last failure stays visible.
+        if !self.required
+            && let Some((why, at)) = &self.failed
+            && now_ms < *at
+        {
+            return Err(io::Error::other(why.clone()));
         }
         let done = self.try_catch_up(files, layout, active, len);
         if done.is_err() {
             self.at = None;
-            self.retry_at_ms = Some(now_ms + RETRY_MS);
-        } else {
-            self.retry_at_ms = None;
         }
+        self.failed = done.as_ref().err().map(|why| (why.to_string(), now_ms + RETRY_MS));
         done
     }
 

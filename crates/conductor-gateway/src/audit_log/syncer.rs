@@ -400,7 +400,8 @@ impl Syncer {
             segments.dirty_since_ms = Some(0);
             seq
         };
-        self.sync(SOON_MS);
+        // Soon after the start, the clock may be below this limit, and the sync would not be due.
+        self.sync(self.shared.clock.now_ms().max(SOON_MS));
         let durable = self.shared.segments().durable;
         if durable.is_none_or(|head| head.seq < recorded) {
             return Ok(());

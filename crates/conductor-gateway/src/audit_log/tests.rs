@@ -549,6 +549,12 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
     log.settings.copy_required = true;
     reopened.syncer.step();
     assert_eq!(log.files.bytes(&copy), more);
+    // The cause stays visible although the next attempt is not due yet.
+    for n in 20..22 {
+        reopened.synced(ended(n)).expect("not written");
+        let fault = reopened.health().copy_fault.expect("no fault");
+        assert!(fault.contains("differs between the copy and the log"), "{fault}");
+    }
     let mut strict = log.started();
     assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a record was accepted without the required copy");
 }

@@ -230,3 +230,28 @@ fn a_credential_of_the_service_manager_and_a_passphrase() {
     assert!(got(&system(home.path(), KeyRung::Passphrase, None, None), "api").unwrap_err().contains("no passphrase"));
     assert!(!home.path().join("secrets/key").exists());
 }
+
+#[test]
+fn a_damaged_key_of_a_home_is_an_error_unless_it_may_be_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let first = home_key(home.path(), "rig.key", &RandomIds).unwrap();
+    assert_eq!(home_key(home.path(), "rig.key", &RandomIds).unwrap(), first);
+    let path = home.path().join("secrets/rig.key");
+    std::fs::write(&path, &first[..31]).unwrap();
+    let short = home_key(home.path(), "rig.key", &RandomIds).unwrap_err().to_string();
+    assert!(short.contains(&path.display().to_string()) && short.contains("31 bytes"), "{short}");
+    assert_eq!(std::fs::read(&path).unwrap(), &first[..31], "the damaged file was changed");
+
+    let mut warning = String::new();
+    let new = home_key_or_new(home.path(), "rig.key", &RandomIds, |it| warning = it.to_string()).unwrap();
+    assert_eq!(warning, short);
+    assert_eq!(home_key(home.path(), "rig.key", &RandomIds).unwrap(), new);
+    let silent = |it: &io::Error| panic!("{it}");
+    assert_eq!(home_key_or_new(home.path(), "rig.key", &RandomIds, silent).unwrap(), new);
+    home_key_or_new(home.path(), "plans.key", &RandomIds, silent).unwrap();
+
+    // A file that cannot be read, for every user: a folder.
+    std::fs::create_dir(home.path().join("secrets/decider.key")).unwrap();
+    let folder = home_key(home.path(), "decider.key", &RandomIds).unwrap_err().to_string();
+    assert!(folder.contains("decider.key") && folder.contains("delete it"), "{folder}");
+}

@@ -84,7 +84,11 @@ impl Postgres {
                 let _ = transaction.rollback().await;
                 return Err(DatabaseError::TooMany { found, most });
             }
-            transaction.commit().await?;
+            transaction.commit().await.map_err(|error| match error.code() {
+                Some(_) => error.into(),
+                // The server may have committed before the connection was lost.
+                None => DatabaseError::Lost { database: "postgres".into(), why: message(&error) },
+            })?;
             Ok(Changed { rows_affected: found, last_insert_id: None })
         })
         .await
@@ -148,9 +152,10 @@ struct Session {
 
 impl Session {
     /// Ends the session. If the statement has not ended (`late`), cancels it on the server, because
-    /// it would continue after the connection is closed.
+    /// it would continue after the connection is closed. Otherwise `drop` has nothing to cancel.
     async fn end(mut self, late: bool) {
-        if late && let Some((token, tls)) = self.token.take() {
+        let token = self.token.take();
+        if late && let Some((token, tls)) = token {
             let _ = token.cancel_query(tls).await;
         }
     }

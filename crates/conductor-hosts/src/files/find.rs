@@ -16,12 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of entries in one page.
 const PAGE: usize = 1000;
-/// Limit for a searched file, in bytes. In a folder, larger files are skipped; if the search names
-/// a single file, only its first bytes are searched.
+/// Number of bytes at the start of a text file that are searched.
 const MOST_SEARCHED: u64 = 8 << 20;
 /// Number of bytes at the start of a file that are checked for a NUL. A file with a NUL there is
 /// not treated as text.
-const LOOKED_AT: usize = 8192;
+const LOOKED_AT: u64 = 8192;
 /// Longest line in a result, in characters.
 const LINE: usize = 400;
 
@@ -61,7 +60,8 @@ pub struct Match {
 #[derive(Debug)]
 pub struct Found {
     pub matches: Vec<Match>,
-    /// Whether the limit or the deadline was reached, so that there may be more matches.
+    /// Whether there may be more matches: the limit or the deadline was reached, or a text file is
+    /// longer than [`MOST_SEARCHED`].
     pub truncated: bool,
 }
 
@@ -96,7 +96,8 @@ impl Place {
 
     /// Finds the lines that match the pattern, in this file or in all files below this folder.
     pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileError> {
-        let mut search = Search { query, clock, cancel, found: Found { matches: Vec::new(), truncated: false } };
+        let found = Found { matches: Vec::new(), truncated: false };
+        let mut search = Search { query, clock, cancel, found, is_over: false };
         let (kind, ..) = self.kind()?;
         if kind == Kind::File {
             let (file, _) = self.open_file()?;
@@ -155,14 +156,20 @@ struct Search<'a> {
     clock: &'a dyn Clock,
     cancel: &'a CancellationToken,
     found: Found,
+    /// Whether no more files are searched.
+    is_over: bool,
 }
 
 impl Search<'_> {
     fn over(&mut self) -> bool {
         if self.cancel.is_cancelled() || self.clock.now() >= self.query.until {
-            self.found.truncated = true;
+            self.stop();
         }
-        self.found.truncated
+        self.is_over
+    }
+
+    fn stop(&mut self) {
+        (self.is_over, self.found.truncated) = (true, true);
     }
 
     fn folder(&mut self, folder: &Dir, at: &Path) {
@@ -177,28 +184,37 @@ impl Search<'_> {
                         self.folder(&inner, &path);
                     }
                 }
-                Kind::File if item.metadata.len() <= MOST_SEARCHED => {
+                Kind::File => {
                     let fits = self.query.glob.as_ref().is_none_or(|it| it.is_match(&rooted::slashed(&path)));
                     if fits && let Ok((file, _)) = rooted::open_entry(folder, &item.name) {
                         self.file(file, path);
                     }
                 }
-                Kind::File | Kind::Link | Kind::Other => {}
+                Kind::Link | Kind::Other => {}
             }
         }
     }
 
-    fn file(&mut self, file: File, path: PathBuf) {
+    fn file(&mut self, mut file: File, path: PathBuf) {
         let mut bytes = Vec::new();
-        if file.take(MOST_SEARCHED).read_to_end(&mut bytes).is_err() || bytes.iter().take(LOOKED_AT).any(|it| *it == 0)
-        {
+        let start = file.by_ref().take(LOOKED_AT).read_to_end(&mut bytes);
+        if start.is_err() || bytes.contains(&0) {
             return;
+        }
+        if file.take(MOST_SEARCHED + 1 - LOOKED_AT).read_to_end(&mut bytes).is_err() {
+            return;
+        }
+        if bytes.len() as u64 > MOST_SEARCHED {
+            self.found.truncated = true;
+            bytes.truncate(MOST_SEARCHED as usize);
         }
         let text = String::from_utf8_lossy(&bytes);
         for (number, line) in text.lines().enumerate() {
             let Some(hit) = self.query.pattern.find(line) else { continue };
-            if self.found.matches.len() >= self.query.limit || self.over() {
-                self.found.truncated = true;
+            if self.found.matches.len() >= self.query.limit {
+                self.stop();
+            }
+            if self.over() {
                 return;
             }
             let column = line.get(..hit.start()).map_or(0, |it| it.chars().count()) as u64 + 1;

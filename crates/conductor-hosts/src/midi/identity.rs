@@ -31,33 +31,6 @@ pub fn specificity(matcher: &Matcher) -> u8 {
     }
 }
 
-/// Why this matcher can never match on this platform. The configuration check reports it as a
-/// warning.
-pub fn never_matches(matcher: &Matcher, protocol: Protocol, platform: Platform) -> Option<&'static str> {
-    let is_midi = match protocol {
-        Protocol::Osc => return Some("an OSC listener has no port to match"),
-        Protocol::Midi => true,
-        Protocol::Gamepad => false,
-    };
-    match matcher {
-        Matcher::CoreMidiUniqueId(_) if !is_midi => Some("gamepads have no CoreMIDI id"),
-        Matcher::CoreMidiUniqueId(_) => {
-            (platform != Platform::MacOs).then_some("only macOS gives MIDI ports a CoreMIDI id")
-        }
-        Matcher::ControllerGuid(_) => is_midi.then_some("only gamepads have a controller GUID"),
-        Matcher::UsbIdentifier { .. } | Matcher::UsbTopology(_) => (is_midi && platform == Platform::Other)
-            .then_some("this platform does not report where a MIDI port is plugged in"),
-        Matcher::NameRegex(_) | Matcher::NameContains(_) | Matcher::PlatformId(_) | Matcher::ExactName(_) => None,
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Platform {
-    Linux,
-    MacOs,
-    Other,
-}
-
 /// The device that a port belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
@@ -462,16 +435,6 @@ mod tests {
         let aliased = PortInfo { other_names: vec!["nanoKONTROL2".into()], ..port("system:midi_capture_1", "capture") };
         let mut roster = Roster::new(&devices, Protocol::Midi);
         assert_eq!(ids(&mut roster, &[port("demo", "demo"), aliased]), ["demo", "nano"]);
-    }
-
-    #[test]
-    fn matchers_that_cannot_match_here_are_named() {
-        let unique = Matcher::CoreMidiUniqueId(1);
-        assert!(never_matches(&unique, Protocol::Midi, Platform::Linux).is_some());
-        assert!(never_matches(&unique, Protocol::Midi, Platform::MacOs).is_none());
-        assert!(never_matches(&Matcher::ControllerGuid("a".into()), Protocol::Midi, Platform::Linux).is_some());
-        assert!(never_matches(&Matcher::ControllerGuid("a".into()), Protocol::Gamepad, Platform::Linux).is_none());
-        assert!(never_matches(&contains("a"), Protocol::Midi, Platform::Linux).is_none());
     }
 
     #[test]

@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of loaded files whose boxes are shown to the person. Further files are only
-/// part of the digest.
+/// Maximum number of loaded files that are checked. If a patch loads more, its reach is not known,
+/// so every change needs approval.
 const MOST_FILES: usize = 200;
 /// Maximum number of characters shown to a person, for all boxes together and for one box.
 const SHOWN: usize = 12_000;
@@ -84,6 +84,8 @@ pub struct Running {
     lines: BTreeSet<String>,
     /// Whether the reach depends on names in other patches.
     names: bool,
+    /// Whether the patch loads more than [`MOST_FILES`] files.
+    is_cut: bool,
 }
 
 /// The internal error that ends a rehearsal. It is never returned to a caller.
@@ -119,7 +121,9 @@ impl Patches {
         }
         let assessed = self.assess(id, host, document, place);
         let Some(digest) = assessed.running.digest else { return Ok(assessed.running) };
-        if now.digest == Some(digest) || self.is_approved(id, place, digest) {
+        // The digest does not cover files that were not checked.
+        let is_known = !assessed.running.is_cut;
+        if is_known && (now.digest == Some(digest) || self.is_approved(id, place, digest)) {
             return Ok(assessed.running);
         }
         let new = |line: &String| !now.lines.contains(line);
@@ -127,7 +131,7 @@ impl Patches {
             digest,
             patch: place.map_or_else(|| id.to_owned(), |it| format!("{id}, {}", it.path().display())),
             host: host.kind(),
-            boxes: list(assessed.boxes.iter().map(|(_, line)| line), new),
+            boxes: unchecked(&assessed.running) + &list(assessed.boxes.iter().map(|(_, line)| line), new),
             driven_by: list(assessed.driving.iter(), new),
             confinement: host.confinement(),
         };
@@ -164,11 +168,12 @@ impl Patches {
     /// load it.
     pub(super) fn may_save(&self, place: &Place, bytes: &[u8], consent: &Consent) -> Result<(), ToolError> {
         let name = stem(&place.file_name());
-        let users: Vec<Arc<Open>> = self
-            .list()
-            .into_iter()
-            .filter(|it| it.host.kind() != HostKind::Document && lock(&it.running).file_names.contains(&name))
-            .collect();
+        let loads = |open: &Open| {
+            let running = lock(&open.running);
+            running.is_cut || running.file_names.contains(&name)
+        };
+        let users: Vec<Arc<Open>> =
+            self.list().into_iter().filter(|it| it.host.kind() != HostKind::Document && loads(it)).collect();
         let Some(first) = users.first() else { return Ok(()) };
         if self.folders.read(place).is_ok_and(|there| there == bytes) {
             return Ok(());
@@ -189,9 +194,10 @@ impl Patches {
             let names: Vec<&str> = users.iter().map(|it| it.id.as_str()).collect();
             let assessed = Document::open(bytes.to_vec(), place.format(), &self.limits())
                 .map(|document| self.assess("", &*first.host, &document, Some(place)));
-            let (boxes, driving) = assessed.map(|it| (it.boxes, it.driving)).unwrap_or_default();
+            let (more, boxes, driving) =
+                assessed.map(|it| (unchecked(&it.running), it.boxes, it.driving)).unwrap_or_default();
             let head = format!(
-                "{} is loaded by the running {}. It would contain:\n",
+                "{} is loaded by the running {}. It would contain:\n{more}",
                 place.path().display(),
                 names.join(", ")
             );
@@ -246,8 +252,13 @@ impl Patches {
         }
         let folder = place.and_then(|it| it.path().parent().map(Path::to_owned));
         let folder = folder.unwrap_or_else(|| self.folders.home().join("state").join("pd"));
-        let mut files =
-            Loaded { folders: &self.folders, limits: self.limits(), found: BTreeMap::new(), file_names: found.words() };
+        let mut files = Loaded {
+            folders: &self.folders,
+            limits: self.limits(),
+            found: BTreeMap::new(),
+            file_names: found.words(),
+            is_cut: false,
+        };
         files.follow(&found, &folder, document.format().is_pd());
         let mut hash = Sha256::new();
         hash.update(host.kind().as_str());
@@ -273,6 +284,7 @@ impl Patches {
             file_names: files.file_names,
             lines,
             names: found.names,
+            is_cut: files.is_cut,
         };
         Assessment { running, boxes, driving }
     }
@@ -284,11 +296,13 @@ struct Loaded<'a> {
     limits: Limits,
     found: BTreeMap<PathBuf, (Digest, Vec<(Reach, String)>)>,
     file_names: BTreeSet<String>,
+    /// Whether there are more than [`MOST_FILES`] files.
+    is_cut: bool,
 }
 
 impl Loaded<'_> {
-    /// Reads the files that the patch loads. Searches the patch's folder, the folders that it
-    /// declares, and the roots. Every file that matches is included.
+    /// Reads the files that the patch loads, up to the limit. Searches the patch's folder, the
+    /// folders that it declares, and the roots. Every file that matches is included.
     fn follow(&mut self, patch: &Reaching, folder: &Path, pd: bool) {
         let folders: Vec<PathBuf> = std::iter::once(folder.to_owned())
             .chain(patch.folders.iter().map(|it| lexical(&folder.join(it))))
@@ -305,10 +319,13 @@ impl Loaded<'_> {
                     continue;
                 }
                 let Some(bytes) = self.read(&path) else { continue };
+                if self.found.len() == MOST_FILES {
+                    self.is_cut = true;
+                    return;
+                }
                 let mut rows = Vec::new();
                 let mut inside = Reaching::default();
-                if self.found.len() < MOST_FILES
-                    && let Some(format) = path.to_str().and_then(Format::of_name)
+                if let Some(format) = path.to_str().and_then(Format::of_name)
                     && let Ok(document) = Document::open(bytes.clone(), format, &self.limits)
                 {
                     inside = reach(&document, &Environment::default());
@@ -324,6 +341,15 @@ impl Loaded<'_> {
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
         let place = self.folders.place(path.to_str()?).ok()?;
         self.folders.read(&place).ok()
+    }
+}
+
+/// The first line of a question about a patch that loads too many files; otherwise empty.
+fn unchecked(running: &Running) -> String {
+    if running.is_cut {
+        format!("NOT CHECKED COMPLETELY: it loads more than {MOST_FILES} files, and the others may contain anything\n")
+    } else {
+        String::new()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::bridges::{AddressFile, Bridge, BridgeState, Program, receive, same, s
 use crate::patch::console::Voice;
 use crate::patch::{Ability, Capabilities, HostKind, PatchHost};
 use crate::system::{Clock, Ids};
-use conductor_core::error::{Code, ToolError};
+use conductor_core::error::{Code, Effect, ToolError};
 use conductor_patch::{BoxView, Document, Format, Limits, Value, Warning};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -359,7 +359,8 @@ fn unsupported(why: &str) -> ToolError {
 fn silent(why: Silence) -> ToolError {
     match why {
         Silence::Gone => ToolError::new(Code::HostOffline, "Pd is no longer connected")
-            .hint("Open the helper patch in Pd; it connects again."),
+            .hint("Open the helper patch in Pd; it connects again. Read the patch before you repeat the call.")
+            .effect(Effect::Unknown),
         Silence::Late => {
             ToolError::new(Code::Timeout, "Pd does not answer").hint("Repeat the call when Pd is no longer busy.")
         }

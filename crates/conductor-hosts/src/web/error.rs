@@ -1,6 +1,6 @@
 //! The reasons why a request was not made or not answered.
 
-use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use conductor_core::error::{Code, Effect, RefusedBy, Subject, ToolError};
 use std::net::IpAddr;
 
 /// Maximum number of redirects that a request follows.
@@ -24,6 +24,8 @@ pub enum WebError {
     NoAddress { host: String, why: String },
     #[error("{host} did not answer: {why}")]
     NoAnswer { host: String, why: String },
+    #[error("{host} did not answer completely: {why}")]
+    Lost { host: String, why: String },
     #[error("the certificate of {host} is not trusted: {why}")]
     Untrusted { host: String, why: String },
     #[error("{host} did not answer within {ms} ms")]
@@ -51,6 +53,11 @@ impl From<WebError> for ToolError {
             WebError::NoAddress { host, .. } | WebError::NoAnswer { host, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Other(host))
             }
+            // The request was sent, so the server may have processed it.
+            WebError::Lost { host, .. } => ToolError::new(Code::HostOffline, text)
+                .hint("The server may have processed the request. Check that before you repeat the call.")
+                .subject(Subject::Other(host))
+                .effect(Effect::Unknown),
             WebError::Untrusted { host, .. } => denied(
                 host,
                 "Do not repeat the call. A person can add the authority that signed the certificate to the system's certificates, \

@@ -74,8 +74,12 @@ impl Transaction<'_> {
                 StoredIn::Box
             }
             "hidden" => {
-                let on = value_atoms.first().and_then(Atom::number).ok_or_else(|| bad("hidden", "must be 0 or 1"))?;
-                self.set_hidden(id, &Target::Box(BoxId(slot)), on != 0.0)?;
+                let on = match value_atoms {
+                    [atom] if atom.number() == Some(0.0) => false,
+                    [atom] if atom.number() == Some(1.0) => true,
+                    _ => return Err(bad("hidden", "must be 0 or 1")),
+                };
+                self.set_hidden(id, &Target::Box(BoxId(slot)), on)?;
                 StoredIn::Box
             }
             _ if self.document.format.is_pd() => {

@@ -288,6 +288,9 @@ fn attributes_live_in_the_box_or_in_its_text() {
         ("presentation_rect", Value::Many(vec![1.0.into(); 3])),
         ("patching_rect", Value::One("x".into())),
         ("a b", Value::One(Atom::Int(1))),
+        ("hidden", Value::One(Atom::Int(2))),
+        ("hidden", Value::One("x".into())),
+        ("hidden", Value::Many(vec![1.0.into(); 2])),
     ] {
         assert_eq!(fault(&mut document, set("obj-1", name, value)).0, Fault::BadInput, "{name}");
     }
@@ -309,6 +312,10 @@ fn hidden_is_a_key_that_comes_and_goes() {
     one(&mut document, Op::SetHidden { target: "obj-1".into(), hidden: true }).unwrap();
     assert!(document.root().by_key("obj-1").unwrap().hidden());
     one(&mut document, Op::SetHidden { target: "obj-1".into(), hidden: false }).unwrap();
+    assert_eq!(document.to_bytes(), sample.bytes);
+    one(&mut document, set("obj-1", "hidden", Value::One(Atom::Int(1)))).unwrap();
+    assert!(document.root().by_key("obj-1").unwrap().hidden());
+    one(&mut document, set("obj-1", "hidden", Value::One(Atom::Float(0.0)))).unwrap();
     assert_eq!(document.to_bytes(), sample.bytes);
     let mut pd = fixture("synth.pd").open();
     assert_eq!(fault(&mut pd, Op::SetHidden { target: "~1".into(), hidden: true }).0, Fault::Unsupported);

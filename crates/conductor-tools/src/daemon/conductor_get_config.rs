@@ -60,7 +60,8 @@ pub(super) fn file(studio: &Studio) -> Result<String, ToolError> {
             about(Code::NotFound, "Config not found: there is no config.toml".to_owned())
                 .hint("Make a plan with conductor_plan_changes; applying it writes the file.")
         } else {
-            about(Code::NotFound, format!("config.toml cannot be read: {fault}"))
+            about(Code::SdkRejected, format!("config.toml cannot be read: {fault}"))
+                .hint("The person should check the file: its type and its permissions.")
         }
     })?;
     String::from_utf8(bytes).map_err(|_| about(Code::BadInput, "config.toml is not UTF-8 text".to_owned()))

@@ -41,6 +41,12 @@ fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
     place.writable()?;
     let (kind, ..) = place.kind()?;
     if kind == Kind::Folder {
+        if let Some(hash) = expected_hash {
+            let text = format!("{} is a folder, so it does not have the hash {hash}", place.inside());
+            return Err(ToolError::new(Code::StaleReference, text)
+                .hint("Nothing was changed. Leave out expected_hash to delete an empty folder.")
+                .subject(Subject::Other(place.inside())));
+        }
         let undo = keep(asked, &place, Was::Folder, None)?;
         if let Err(fault) = place.remove_folder() {
             super::undo::forget(asked, undo);

@@ -41,7 +41,7 @@ fn default_limit() -> usize {
 struct Answer {
     /// One entry per line that matches
     matches: Vec<Match>,
-    /// Whether the search stopped early
+    /// Whether there may be more matches
     truncated: bool,
 }
 
@@ -62,8 +62,8 @@ pub fn definition(files: &Arc<Files>) -> Definition {
         .text(
             "Search files",
             "Finds lines that contain the pattern, under a granted folder. The pattern is plain text unless `regex` is true (no look-around, \
-             no back-references). `glob` selects files: *.pd, drafts/**/*.txt. Files over 8 MiB and files that are not text are skipped. The \
-             search stops after 10 s or `limit` matches; truncated is then true.",
+             no back-references). `glob` selects files: *.pd, drafts/**/*.txt. Files that are not text are skipped. The search stops \
+             after 10 s or `limit` matches, and reads only the first 8 MiB of a file; truncated is then true.",
         )
 }
 

@@ -23,7 +23,7 @@ struct Args {
     /// The program and its words, in place of command and args
     #[schemars(length(min = 1, max = 257), inner(length(max = 4096)))]
     argv: Option<Vec<String>>,
-    /// Time limit in milliseconds; default: that of the command
+    /// Time limit in milliseconds; default and maximum: that of the command
     #[schemars(range(min = 1, max = 600_000))]
     timeout_ms: Option<u64>,
 }
@@ -87,7 +87,8 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
 async fn run(shell: Arc<Shell>, cx: Context, args: Args) -> Result<Answer, ToolError> {
     let mut prepared = shell.prepare(&args.wanted())?;
     if let Some(asked) = args.timeout_ms {
-        prepared.timeout_ms = asked;
+        // A caller may shorten the limit that a person configured, but not extend it.
+        prepared.timeout_ms = prepared.timeout_ms.min(asked);
     }
     let started = cx.studio.clock.now();
     let late = cx.studio.sleeper.until(started.plus_us(prepared.timeout_ms.saturating_mul(1000)));

@@ -54,8 +54,12 @@ fn no_tool_reaches_a_route_of_the_console() {
         }
     }
     // A file search in the granted folder finds no login link of the console.
-    let found = model.call("filesystem.search", json!({ "root": "work", "query": "login=" }));
-    assert!(!found.to_string().contains("#login="), "{found}");
+    // Control: the search finds the text in a file of the test.
+    std::fs::write(rig.granted.path().join("control.txt"), "#login=control\n").unwrap();
+    let found = model.call("filesystem.search", json!({ "root": "work", "pattern": "login=" }));
+    let paths: Vec<&Value> =
+        found["matches"].as_array().unwrap_or_else(|| panic!("{found}")).iter().map(|it| &it["path"]).collect();
+    assert_eq!(paths, ["control.txt"], "{found}");
     rig.assert_unharmed();
 }
 

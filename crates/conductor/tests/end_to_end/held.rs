@@ -88,9 +88,13 @@ impl Rig {
         assert!(!self.room.path().join("open/new").exists(), "{how}");
         let run = self.call("shell.exec", &json!({ "argv": ["/usr/bin/touch", self.marker()] }));
         assert!(run["result"].is_null(), "{how}: {run}");
-        let midi = json!({ "port": "synth", "message_type": "CC", "channel": 0, "controller": 1, "value": 1 });
+        let midi =
+            json!({ "port": "synth", "messages": [{ "type": "cc", "channel": 1, "controller": 1, "value": 1 }] });
         let sent = self.call("conductor_send_midi", &midi);
         assert!(sent["result"].is_null(), "{how}: {sent}");
+        // A call with wrong arguments would be refused before the policy is applied.
+        let code = sent["error"]["data"]["code"].as_str();
+        assert!(code.is_some_and(|it| it != "BAD_INPUT"), "{how}: {sent}");
         let press = || {
             let mut send = self.studio.command();
             send.args(["send", "pads hand", "on:37@100 off:37 on:38@100 off:38"]);

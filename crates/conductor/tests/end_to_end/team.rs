@@ -171,7 +171,7 @@ fn each_token_has_its_own_tools_scopes_rate_and_end() {
     assert_eq!(with_token(&studio, &eyes, &[&at("/audit")]).0, "200");
     assert_eq!(with_token(&studio, &eyes, &["-d", "{}", &at("/tools/conductor_list_modes")]).0, "401");
     let (status, body) = with_token(&studio, &slow, &["-d", "{}", &at("/tools/conductor_list_modes")]);
-    assert!(status == "429" && body.contains("at most 1 calls per minute"), "{status} {body}");
+    assert!(status == "429" && body.contains("1 such calls per minute"), "{status} {body}");
     let (status, body) = with_token(&studio, "an-old-token", &[&at("/tools")]);
     assert!(status == "401" && body.contains("has expired"), "{status} {body}");
     assert_eq!(with_token(&studio, "a-token-of-another-studio", &[&at("/tools")]).0, "401");

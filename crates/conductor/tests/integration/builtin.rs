@@ -2,12 +2,13 @@
 //! undo.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::{KeyRung, load};
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, ToolError};
+use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
 use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule};
 use conductor_gateway::pipeline::call::{Outcome, Principal};
@@ -139,6 +140,18 @@ async fn files_are_read_listed_and_searched_without_asking() {
         fixture.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"],
         json!([])
     );
+    // Of a long text file only the start is searched, and `truncated` reports this. A long file
+    // that is not text is skipped like a short one.
+    fixture.put("sets/long.txt", &format!("kick\n{}kick\n", "no match\n".repeat(1 << 20)));
+    for path in ["", "sets/long.txt"] {
+        let found = fixture.call("filesystem.search", json!({ "pattern": "kick", "path": path })).await.unwrap();
+        let hits =
+            found["matches"].as_array().unwrap().iter().filter(|it| it["path"].as_str().unwrap().ends_with("long.txt"));
+        assert_eq!((hits.count(), &found["truncated"]), (1, &json!(true)), "{path}");
+    }
+    fixture.put("sets/long.txt", &"\0".repeat(9 << 20));
+    let found = fixture.call("filesystem.search", json!({ "pattern": "kick" })).await.unwrap();
+    assert_eq!(found["truncated"], false);
     let refused = fixture.call("filesystem.search", json!({ "pattern": "(?=x)", "regex": true })).await.unwrap_err();
     assert_eq!(refused.code, Code::BadInput);
     let outside = fixture.call("filesystem.read", json!({ "path": "../../etc/passwd" })).await.unwrap_err();
@@ -182,6 +195,11 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
         .await
         .unwrap();
     assert_eq!(made["created"], true);
+    std::fs::create_dir(fixture.path("folder")).unwrap();
+    let hash = json!({ "path": "folder", "expected_hash": format!("sha256:{}", "0".repeat(64)) });
+    assert_eq!(fixture.agreed("filesystem.delete", hash).await.unwrap_err().code, Code::StaleReference);
+    assert!(fixture.path("folder").is_dir(), "a folder was deleted in place of a file");
+    fixture.agreed("filesystem.delete", json!({ "path": "folder" })).await.unwrap();
     let gone = fixture.agreed("filesystem.delete", json!({ "path": "a.txt" })).await.unwrap();
     assert!(!fixture.path("a.txt").exists());
     fixture.person("filesystem.undo", json!({ "undo_id": made["undo_id"] })).await.unwrap();
@@ -311,17 +329,19 @@ async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_st
     assert!(flood.to_string().len() <= 1 << 20);
 
     // The time limit uses the studio's clock. The command is killed together with its child
-    // process.
-    let (studio, time) = (Arc::clone(&fixture.studio.studio), Arc::clone(&fixture.studio.time));
-    let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", json!({ "command": "hang" }));
-    let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
-    let found = tokio::task::block_in_place(|| wait_for(PATIENCE, || grandchild("sleep")));
-    let child = found.expect("the command did not start its child process");
-    time.advance(std::time::Duration::from_millis(400));
-    let late = running.await.unwrap().unwrap_err();
-    assert_eq!(late.code, Code::Timeout, "{late:?}");
-    let gone = tokio::task::block_in_place(|| wait_for(PATIENCE, || (!alive(child)).then_some(())));
-    assert!(gone.is_some(), "process {child} outlived its command");
+    // process. A caller cannot extend the configured limit.
+    for arguments in [json!({ "command": "hang" }), json!({ "command": "hang", "timeout_ms": 600_000 })] {
+        let (studio, time) = (Arc::clone(&fixture.studio.studio), Arc::clone(&fixture.studio.time));
+        let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", arguments.clone());
+        let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
+        let found = tokio::task::block_in_place(|| wait_for(PATIENCE, || grandchild("sleep")));
+        let child = found.expect("the command did not start its child process");
+        time.advance(std::time::Duration::from_millis(400));
+        let late = running.await.unwrap().unwrap_err();
+        assert!(late.code == Code::Timeout && late.message.contains("300 ms"), "{arguments}: {late:?}");
+        let gone = tokio::task::block_in_place(|| wait_for(PATIENCE, || (!alive(child)).then_some(())));
+        assert!(gone.is_some(), "process {child} outlived its command");
+    }
 }
 
 #[cfg(unix)]
@@ -441,6 +461,36 @@ async fn a_real_postgres_keeps_reads_reads() {
     assert_eq!(tables["tables"][0]["indexes"], json!(["sets_pkey"]));
 }
 
+/// A statement that has ended needs no cancel request, which would be another connection.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_postgres_needs_one_connection() {
+    let server = conductor_testkit::require!(conductor_testkit::real::postgres::start());
+    server.sql("CREATE ROLE studio LOGIN PASSWORD 'a-studio-password'");
+    let folder = tempfile::tempdir().unwrap();
+    let name = ".s.PGSQL.5432";
+    let listener = tokio::net::UnixListener::bind(folder.path().join(name)).unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let (counted, target) = (Arc::clone(&count), server.socket().join(name));
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut server = tokio::net::UnixStream::connect(&target).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    let encoded = |path: &std::path::Path| path.display().to_string().replace('/', "%2F");
+    let url = server.url("studio").replace(&encoded(server.socket()), &encoded(folder.path()));
+    let fixture =
+        ExternalTools::new(&format!("[tools.database.sets]\nurl = \"{url}\"\npassword = \"secret:sets-db\"\n"));
+    fixture.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
+    // The connections for earlier statements were made when the last statement has ended.
+    for _ in 0..10 {
+        fixture.call("database.query", json!({ "database": "sets", "sql": "SELECT 1" })).await.unwrap();
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 10);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -465,6 +515,27 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(private.code, Code::Denied);
     let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
     assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_effect_of_a_request_without_an_answer_is_unknown() {
+    use tokio::io::AsyncReadExt as _;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let fixture =
+        ExternalTools::new(&format!("[tools.web]\nallow_hosts = [\"{address}\"]\nhttp_hosts = [\"{address}\"]\n"));
+    let fetch = || fixture.call("web.fetch", json!({ "url": format!("http://{address}/") }));
+    let server = tokio::spawn(async move {
+        // The connection ends after the request was read.
+        let (mut client, _) = listener.accept().await.unwrap();
+        assert!(client.read(&mut [0; 4096]).await.unwrap() > 0);
+    });
+    let lost = fetch().await.unwrap_err();
+    assert_eq!((lost.code, lost.effect), (Code::HostOffline, Some(Effect::Unknown)), "{lost:?}");
+    server.await.unwrap();
+    // Control: nothing listens any more, so no request was sent.
+    let refused = fetch().await.unwrap_err();
+    assert_eq!((refused.code, refused.effect), (Code::HostOffline, Some(Effect::None)), "{refused:?}");
 }
 
 // ---- what a rule matches and what a person is shown

@@ -431,6 +431,10 @@ fn every_example_runs_in_both_ways() {
         // The tests of scripts run the example of conductor_run_script with real processes.
         for (tool, arguments) in examples::all().iter().filter(|it| it.0 != "conductor_run_script") {
             let mut arguments = Value::Object(arguments.clone());
+            let wrong =
+                studio.daemon.gateway().studio.catalog().get(tool).expect("a tool").validator.violations(&arguments);
+            assert!(wrong.is_empty(), "{tool} {arguments}: {wrong:?}");
+            // The id of a plan is known only after the plan was made.
             if arguments["plan_id"].is_string() {
                 if tool == "conductor_undo_plan" {
                     studio.apply(&plan);

@@ -205,6 +205,8 @@ async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
     assert_eq!(first.json()["id"], json!(2));
     let second = post(address, &with[..1], &call(4, json!({}))).await;
     assert_eq!(kind(&second), "piece", "a request without the version was answered with a stream");
+    let answered = (second.status, second.json()["id"].clone(), second.json()["result"]["isError"].clone());
+    assert_eq!(answered, (200, json!(4), json!(false)), "a request without the version was refused");
     let bad =
         post(address, &with, &rpc(5, "tools/call", json!({ "name": "test.echo", "arguments": { "text": 7 } }))).await;
     assert_eq!((kind(&bad), &bad.json()["result"]["isError"]), ("piece", &json!(true)));

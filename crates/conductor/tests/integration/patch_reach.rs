@@ -370,6 +370,37 @@ async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_patch_that_loads_too_many_files_asks_about_every_change() {
+    require!(pd::probe());
+    let stage = stage();
+    let tools = &stage.tools;
+    let open = |count: usize, alias: &str| {
+        let boxes: String = (0..count).map(|n| format!("#X obj 10 {} part{n};\n", 20 * n)).collect();
+        tools.write(&format!("{alias}.pd"), &format!("{HEAD}{boxes}"));
+        json!({ "path": format!("{alias}.pd"), "host": "pd", "alias": alias })
+    };
+    for n in 0..201 {
+        tools.write(&format!("part{n}.pd"), &format!("{HEAD}#X obj 10 10 inlet;\n"));
+    }
+    let pure = |patch: &str| json!({ "patch_id": patch, "obj_type": "+", "position": [200, 1] });
+    // Control: 200 files are checked, and a change without a reach needs no approval.
+    tools.yes("open_patch", open(200, "most")).await;
+    tools.ok("add_max_object", pure("most")).await;
+    let many = open(201, "many");
+    let question = tools.asked("open_patch", many.clone()).await;
+    assert!(fact(&question, "reaches").contains("more than 200 files"), "{question:?}");
+    tools.yes("open_patch", many).await;
+    let question = tools.asked("add_max_object", pure("many")).await;
+    assert!(fact(&question, "reaches").contains("more than 200 files"), "{question:?}");
+    tools.yes("add_max_object", pure("many")).await;
+    // Any file could be one of the files that were not checked.
+    tools.write("other.pd", HEAD);
+    tools.ok("open_patch", json!({ "path": "other.pd", "alias": "other" })).await;
+    tools.ok("edit_patch", json!({ "patch_id": "other", "edits": [add("netsend", 200, "n")] })).await;
+    tools.asked("save_patch", json!({ "patch_id": "other" })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statements_that_pd_carries_out_on_opening_ask() {
     require!(pd::probe());
     let stage = stage();

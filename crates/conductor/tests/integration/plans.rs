@@ -188,6 +188,28 @@ fn a_file_edited_in_between_makes_the_plan_stale_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_or_read_is_neither_stale_nor_absent() {
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    // The temporary file of the write cannot be created.
+    let blocked = daemon.home.path().join(format!(".config.toml.{id}.new"));
+    std::fs::create_dir(&blocked).unwrap();
+    let before = daemon.config();
+    let refused = daemon.apply(&id).unwrap_err();
+    assert!(refused.code == Code::SdkRejected && refused.message.contains("config.toml"), "{refused:?}");
+    assert_eq!((daemon.config(), daemon.status_of(&id).as_str()), (before, "pending"));
+    std::fs::remove_dir(&blocked).unwrap();
+    daemon.apply(&id).unwrap();
+
+    // A folder cannot be read as a file, not even by root.
+    std::fs::remove_file(daemon.config_file()).unwrap();
+    let read = || daemon.call(model(), "conductor_get_config", json!({})).unwrap_err();
+    assert_eq!(read().code, Code::NotFound);
+    std::fs::create_dir(daemon.config_file()).unwrap();
+    assert!(read().code == Code::SdkRejected && read().message.contains("cannot be read"), "{:?}", read());
+}
+
+#[test]
 fn a_plan_lives_five_minutes_to_the_millisecond() {
     let daemon = Fixture::new();
     let id = daemon.plan();

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use conductor_core::config::{HookSignature, HttpHook};
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, ToolError};
+use conductor_core::error::{Code, Effect, ToolError};
 use conductor_gateway::catalog::names::Toolset;
 use conductor_gateway::pipeline::call::{Call, Outcome, Principal};
 use conductor_gateway::pipeline::run;
@@ -127,7 +127,7 @@ impl Hooks {
             Outcome::Cancelled => ToolError::new(Code::Internal, "the call was cancelled"),
             Outcome::Ask { .. } => ToolError::new(Code::ApprovalRequired, "a person must answer"),
         };
-        if may_be_sent_again(error.code) {
+        if may_be_sent_again(&error) {
             let (deliveries, name) = (Arc::clone(&self.deliveries), hook.name.clone());
             // If this fails, the delivery stays recorded and is not repeated.
             let _ = tokio::task::spawn_blocking(move || deliveries.release(&name, &keys)).await;
@@ -139,24 +139,30 @@ impl Hooks {
     }
 }
 
-/// Whether the call has not started and may succeed later, so that the same delivery may be sent
-/// again.
-fn may_be_sent_again(code: Code) -> bool {
-    match code {
-        Code::RateLimited | Code::Busy | Code::CircuitOpen | Code::ApprovalRequired => true,
+/// Whether the call has changed nothing and may succeed later, so that the same delivery may be
+/// sent again. An error without an `effect` is from a tool that changes nothing.
+fn may_be_sent_again(error: &ToolError) -> bool {
+    if error.effect.unwrap_or(Effect::None) != Effect::None {
+        return false;
+    }
+    match error.code {
+        Code::RateLimited
+        | Code::Busy
+        | Code::CircuitOpen
+        | Code::ApprovalRequired
+        | Code::HostOffline
+        | Code::AuditUnavailable => true,
         Code::BadInput
         | Code::NotFound
         | Code::StaleReference
         | Code::WrongType
         | Code::Unsupported
         | Code::SdkRejected
-        | Code::HostOffline
         | Code::Timeout
         | Code::Denied
         | Code::PlanExpired
         | Code::PlanStale
         | Code::PinMismatch
-        | Code::AuditUnavailable
         | Code::Internal => false,
     }
 }
@@ -348,6 +354,19 @@ mod tests {
         };
         assert!(judged(700).is_ok() && judged(1300).is_ok());
         assert!(judged(699).is_err() && judged(1301).is_err());
+    }
+
+    #[test]
+    fn only_a_call_without_an_effect_may_be_sent_again() {
+        for code in [Code::HostOffline, Code::AuditUnavailable, Code::Busy] {
+            let error = || ToolError::new(code, "");
+            assert!(may_be_sent_again(&error()), "{code}");
+            assert!(may_be_sent_again(&error().effect(Effect::None)), "{code}");
+            assert!(!may_be_sent_again(&error().effect(Effect::Done)), "{code}");
+            assert!(!may_be_sent_again(&error().effect(Effect::Unknown)), "{code}");
+        }
+        assert!(!may_be_sent_again(&ToolError::new(Code::Timeout, "").effect(Effect::Unknown)));
+        assert!(!may_be_sent_again(&ToolError::new(Code::BadInput, "").effect(Effect::None)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const BATCH: usize = 256;
 const AT_ONCE: usize = 64;
 /// The time after which the log is read again even without an event.
 const LOOK_US: u64 = 500_000;
-/// Number of failures to publish after which the connection is opened again.
+/// Number of failures in a row to publish after which the connection is opened again.
 const MAX_FAILURES: u32 = 3;
 
 /// Publishes until the connection is lost, or until the log is not a continuation of the witness.
@@ -28,7 +28,7 @@ pub async fn run(session: &Session, link: &Link) -> String {
     let mut events = session.studio.events.observe();
     let mut failures = 0;
     loop {
-        match publish_all(session, link, &mut events).await {
+        match publish_all(session, link, &mut events, &mut failures).await {
             Err(Stop::Again) if failures < MAX_FAILURES => failures += 1,
             Err(Stop::Again) => return "another program writes to the witness of this rig".to_owned(),
             Err(Stop::Link(why)) => return why.to_string(),
@@ -88,6 +88,7 @@ async fn publish_all(
     session: &Session,
     link: &Link,
     events: &mut conductor_gateway::studio::events::Listener,
+    failures: &mut u32,
 ) -> Result<std::convert::Infallible, Stop> {
     let rig = &session.shared.rig;
     let stream = witness_stream(rig);
@@ -115,8 +116,11 @@ async fn publish_all(
             })
             .await?;
             follower = moved;
-            let is_full = records.len() == BATCH;
+            let (is_full, has_new) = (records.len() == BATCH, !records.is_empty());
             publish_records(link, rig, &mut ends, records).await?;
+            if has_new {
+                *failures = 0;
+            }
             if let Some(through) = through {
                 session.shared.note(|it| it.witnessed_through = it.witnessed_through.max(Some(through)));
             }
