@@ -736,14 +736,13 @@ async fn a_long_result_is_cut_between_characters() {
 // ---- access of a plugin to hosts, files and secrets
 // --------------------
 
-const FILES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
-    { name: 'x.do', description: 'd', inputSchema: { type: 'object', properties: { what: { type: 'string' }, path: { type: 'string' }, root: { type: 'string' }, data: { type: 'string' } } },\n\
-      async handler({ what, path, root, data }) { try { const got = await (what === 'write' ? files.write(path, data, { root }) : what === 'fs' ? require('fs/promises').readFile(path, 'utf8') : files[what](path, { root })); return typeof got === 'string' ? got : JSON.stringify(got) } catch (error) { return error.code } } }] }";
-
 #[cfg(unix)]
 #[tokio::test]
 async fn files_are_reached_under_granted_roots_only() {
     let fixture = PluginStudio::new();
+    let files = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
+        { name: 'x.do', description: 'd', inputSchema: { type: 'object', properties: { what: { type: 'string' }, path: { type: 'string' }, root: { type: 'string' }, data: { type: 'string' } } },\n\
+          async handler({ what, path, root, data }) { try { const got = await (what === 'write' ? files.write(path, data, { root }) : what === 'fs' ? require('fs/promises').readFile(path, 'utf8') : files[what](path, { root })); return typeof got === 'string' ? got : JSON.stringify(got) } catch (error) { return error.code } } }] }";
     for folder in ["songs", "out", "private"] {
         std::fs::create_dir(fixture.scratch.join(folder)).unwrap();
     }
@@ -756,7 +755,7 @@ async fn files_are_reached_under_granted_roots_only() {
         "[tools.filesystem]\nroots = [{{ name = \"songs\", path = \"{scratch}/songs\", write = true }}, {{ name = \"out\", path = \"{scratch}/out\", write = true }}, \
          {{ name = \"private\", path = \"{scratch}/private\", write = true }}]\n"
     );
-    fixture.write("x.js", FILES);
+    fixture.write("x.js", files);
     let ask = async |what: &str, path: &str, root: Option<&str>| {
         let mut arguments = json!({ "what": what, "path": path, "data": "new" });
         if let Some(root) = root {
