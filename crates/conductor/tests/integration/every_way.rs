@@ -327,7 +327,11 @@ impl Side {
 
     /// The text without the path of this side's home.
     fn without_home(&self, text: &str) -> String {
-        text.replace(&*self.daemon.home.path().to_string_lossy(), "HOME")
+        let home = self.daemon.home.path().to_string_lossy().into_owned();
+        // JSON and `Debug` escape the backslashes of Windows, and a text may be inside another.
+        let once = home.replace('\\', r"\\");
+        let twice = once.replace('\\', r"\\");
+        [twice, once, home].iter().fold(text.to_owned(), |text, it| text.replace(it, "HOME"))
     }
 
     /// The records of the caller, without the members that differ between any two calls.
