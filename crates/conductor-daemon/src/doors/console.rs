@@ -74,6 +74,8 @@ pub struct Console {
     health: Health,
     streams: Arc<Semaphore>,
     last_failure_s: AtomicU64,
+    /// Whether the pump observes every event. Also true after the pump has ended.
+    observing: watch::Sender<bool>,
 }
 
 impl Console {
@@ -84,6 +86,7 @@ impl Console {
             health: Health::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             last_failure_s: AtomicU64::new(u64::MAX),
+            observing: watch::Sender::new(false),
             control: Arc::clone(control),
         })
     }
@@ -120,6 +123,9 @@ impl Console {
             self.note_failure().await;
             return Err(Refusal::Status(StatusCode::UNAUTHORIZED, "this link was used or has expired"));
         };
+        // A page reads the state once, and then only its changes. A change between this answer and
+        // the start of the pump would be lost.
+        let _ = self.observing.subscribe().wait_for(|it| *it).await;
         let studio = Arc::clone(self.studio());
         let opened = json!({ "session": session.name });
         let _ = studio.audit_event(Some(session.person()), EventName::ConsoleOpened, opened).await;

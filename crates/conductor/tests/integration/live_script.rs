@@ -1,7 +1,6 @@
 //! A simulated Live with our script: its socket, its token, changes by the person, and a Live that
 //! ends during a call.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -103,6 +102,7 @@ async fn a_line_that_is_too_long_ends_the_connection() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_stale_token_and_an_open_file_are_refused_clearly() {
+    use std::fs;
     let (live, stage) = require!(script_stage("12.2.0"));
     let file = rendezvous::path(stage.studio.home.path());
     let good = fs::read(&file).expect("the file");

@@ -55,6 +55,12 @@ impl Seen {
 
 /// Runs until the daemon stops.
 pub async fn run(console: Arc<Console>, stop: CancellationToken) {
+    serve_all(&console, &stop).await;
+    // A login must not wait for a pump that has ended.
+    console.observing.send_replace(true);
+}
+
+async fn serve_all(console: &Arc<Console>, stop: &CancellationToken) {
     let mut sessions = console.control.gateway.consoles.watch();
     loop {
         while *sessions.borrow_and_update() == 0 {
@@ -64,7 +70,7 @@ pub async fn run(console: Arc<Console>, stop: CancellationToken) {
             }
         }
         tokio::select! {
-            served = serve(&console, &mut sessions) => if served.is_none() { return },
+            served = serve(console, &mut sessions) => if served.is_none() { return },
             () = stop.cancelled() => return,
         }
     }
@@ -79,6 +85,7 @@ async fn serve(console: &Arc<Console>, sessions: &mut watch::Receiver<usize>) ->
     console.seen.lock().frame.resume();
     console.notice_questions(false);
     console.notice_owner().await?;
+    console.observing.send_replace(true);
     let mut due: Option<Micros> = None;
     let mut last_frame = Micros(0);
     loop {
@@ -111,9 +118,13 @@ async fn serve(console: &Arc<Console>, sessions: &mut watch::Receiver<usize>) ->
             changed = sessions.changed() => {
                 changed.ok()?;
                 console.feed.push("sessions", json!({ "sessions": gateway.consoles.list() }));
+                // Reset the flag before reading the number: a login that is not counted here waits
+                // for the next start of the pump.
+                console.observing.send_replace(false);
                 if *sessions.borrow_and_update() == 0 {
                     return Some(());
                 }
+                console.observing.send_replace(true);
             }
             () = frame => {
                 due = None;

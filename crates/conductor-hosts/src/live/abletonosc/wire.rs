@@ -420,15 +420,18 @@ pub async fn nobody_listens(peer: SocketAddr) -> bool {
     if !peer.ip().is_loopback() {
         return false;
     }
-    let asked = async {
-        let socket = UdpSocket::bind((IpAddr::from(Ipv4Addr::LOCALHOST), 0)).await?;
-        socket.connect(peer).await?;
+    // A blocking socket in its own thread: Wine marks an asynchronous socket as closed after such a
+    // report, and tokio then repeats the read without end, and without a look at any time limit.
+    let asked = tokio::task::spawn_blocking(move || {
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(peer)?;
+        socket.set_read_timeout(Some(TELLS_WITHIN))?;
         let fence = OscPacket::Message(OscMessage { addr: FENCE.into(), args: Vec::new() });
-        socket.send(&rosc::encoder::encode(&fence).unwrap_or_default()).await?;
-        socket.recv(&mut [0; 64]).await.map(drop)
-    };
+        socket.send(&rosc::encoder::encode(&fence).unwrap_or_default())?;
+        socket.recv(&mut [0; 64]).map(drop)
+    });
     // If no report arrives in time, a program may be listening.
-    matches!(tokio::time::timeout(TELLS_WITHIN, asked).await, Ok(Err(fault)) if is_undelivered(&fault))
+    matches!(asked.await, Ok(Err(fault)) if is_undelivered(&fault))
 }
 
 /// Whether the system reports that no program has received an earlier packet. Windows calls this a
