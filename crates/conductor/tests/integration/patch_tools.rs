@@ -402,7 +402,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
                 Err(none) => {
                     assert_ne!(host, knows, "{none:?}");
                     assert!(
-                        none.code == Code::Unsupported && none.message.contains("no value to read here"),
+                        none.code == Code::Unsupported && none.message.contains("has no value on this host"),
                         "{none:?}"
                     );
                 }
