@@ -2,7 +2,6 @@
 //! undo.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -465,6 +464,7 @@ async fn a_real_postgres_keeps_reads_reads() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_of_postgres_needs_one_connection() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     let server = conductor_testkit::require!(conductor_testkit::real::postgres::start());
     server.sql("CREATE ROLE studio LOGIN PASSWORD 'a-studio-password'");
     let folder = tempfile::tempdir().unwrap();
